@@ -55,6 +55,7 @@ struct vb_msg_result {
 	uint8_t rnr_timer;	 /* code to wait for, where the verdict is VB_V_RNR */
 	bool target_err;	 /* the target QP goes to ERR (its receives flush) */
 	bool recv_taken;	 /* a receive was consumed; completed unless the target left */
+	bool comm_est;		 /* raise VB_EVENT_COMM_EST for the target, once per connection */
 	enum vb_event event;	 /* for the target QP, or VB_EVENT_NONE */
 	uint64_t old;		 /* what an atomic found; host order */
 	struct vb_target target; /* the key's facts as far as they were looked up, to explain */

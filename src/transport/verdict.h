@@ -7,13 +7,15 @@
 
 #include "transport/types.h"
 
-/* What became of one packet or one message: exactly one value, one meaning each. */
+/* What became of one packet or one message: exactly one value, one meaning each.
+ * Accepted is 0, so that checks can be chained: if ((v = check(...))) return v; */
 enum vb_verdict {
 #define VB_V(sym, name, cls, nak, req, recv, event) VB_V_##sym,
 #include "transport/verdict.def"
 #undef VB_V
 	VB_V_COUNT
 };
+_Static_assert(VB_V_ACCEPTED == 0, "a chain of checks stops at the first non-zero verdict");
 
 /* What the requester does about a verdict. */
 enum vb_verdict_class {
