@@ -4,6 +4,7 @@
 # What ./run, ./test and .ci/run share. The caller has set root (the source tree).
 # VB_PRESET chooses the CMake preset; release is the one in build/ itself.
 
+: "${root:?set by the caller}"
 preset=${VB_PRESET:-release}
 if [ "$preset" = release ]; then
 	build=$root/build
@@ -28,12 +29,12 @@ forget_moved_cache() {
 configure_and_compile() {
 	forget_moved_cache
 	if [ ! -f "$build/build.ninja" ] || [ ! -f "$build/CMakeCache.txt" ]; then
-		(cd -- "$root" && cmake --preset "$preset" "$@") || return
+		(cd -- "$root" && cmake --preset "$preset") || return
 	fi
 	ninja -C "$build"
 }
 
-# build_tree [quiet] - configure once, compile what changed. Quiet: speaks of failure only.
+# build_tree loud|quiet - configure once, compile what changed. Quiet: speaks of failure only.
 # One at a time, for two commands may be started in one tree. A tree that belongs to
 # somebody else and is built is taken as it is.
 build_tree() {
@@ -45,7 +46,7 @@ build_tree() {
 	mkdir -p -- "$build"
 	exec 9>"$build/.lock"
 	flock 9
-	if [ "${1:-}" = quiet ]; then
+	if [ "$1" = quiet ]; then
 		log=$(configure_and_compile 9>&- 2>&1) || die "$log"
 	else
 		configure_and_compile >&2 9>&- || die "The build failed."

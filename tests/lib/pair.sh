@@ -1,0 +1,156 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: BSD-2-Clause
+#
+# Both ends of an unmodified two-sided program (ibv_*_pingpong, ib_*_bw, ib_*_lat):
+#
+#   tests/lib/pair.sh [options] PROGRAM [ARG...]
+#
+# starts "PROGRAM ARG... -p PORT" as server, waits until it listens, then starts
+# "PROGRAM ARG... -p PORT 127.0.0.1" as client, on a free TCP port, each under a time
+# limit. Both must exit 0; else what both printed is shown.
+#
+#   --as-nobody     run both as uid 65534 without any capability, from the installed copy
+#                   (needs root; without root: from the installed copy as the caller)
+#   --refused       both must fail on their own, neither by the time limit
+#   --repeat N      N pairs one after the other; ends at the first that fails
+#   --timeout SEC   for each process; 60 if not said
+#   --host HOST     where the client connects, 127.0.0.1 if not said
+#   --show          print what the client printed although all went well
+#   --no-device     run the programs as they are, not on our libraries
+#
+# Or source it: pair_port, pair_launcher and pair_run are functions. VB_BUILD names the
+# build. Exit status: 0, or 1, or 2 for wrong use.
+
+pair_lib=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=tests/lib/install.sh
+. "$pair_lib/install.sh"
+
+# pair_listens PORT - somebody listens on the TCP port, v4 or v6
+pair_listens() {
+	local hex
+	hex=$(printf ':%04X' "$1")
+	awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 }
+		END { exit !found }' /proc/net/tcp /proc/net/tcp6 2>/dev/null
+}
+
+# A free port below the range the kernel hands out by itself, so that nobody's outgoing
+# connection takes it between here and the server's bind.
+pair_port() {
+	local port
+	while :; do
+		port=$((20000 + SRANDOM % 12000))
+		pair_listens "$port" || break
+	done
+	printf '%d\n' "$port"
+}
+
+# pair_launcher [nobody] - fills the array launcher, what stands before the program
+pair_launcher() {
+	local prefix
+	if [ "${1:-}" = none ]; then
+		launcher=()
+		return
+	fi
+	if [ "${1:-}" != nobody ]; then
+		launcher=("$VB_BUILD/bin/verbena" run --)
+		return
+	fi
+	prefix=$(vb_installed) || return
+	launcher=(env -i -C / "PATH=$prefix/bin:/usr/bin:/bin:/usr/sbin:/sbin" HOME=/nonexistent
+		LC_ALL=C)
+	for name in "${!VERBENA_@}"; do
+		launcher+=("$name=${!name}")
+	done
+	if [ "$(id -u)" = 0 ]; then
+		launcher+=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
+			--inh-caps=-all --bounding-set=-all)
+	fi
+	launcher+=("$prefix/bin/verbena" run --)
+}
+
+pair_show() {
+	printf -- '--- %s exited %s\n' "$1" "$2"
+	sed 's/^/    /' -- "$3"
+}
+
+# pair_wait_listen PID PORT - until the server listens; 1 when it ended before that
+pair_wait_listen() {
+	until pair_listens "$2"; do
+		kill -0 "$1" 2>/dev/null || return 1
+		sleep 0.02
+	done
+}
+
+# pair_once PROGRAM ARG... - one pair; the results in pair_server_rc, pair_client_rc
+pair_once() {
+	local port server=0
+	port=$(pair_port)
+	timeout -k 5 "$pair_timeout" "${launcher[@]}" "$@" -p "$port" \
+		</dev/null >"$pair_dir/server" 2>&1 &
+	server=$!
+	pair_client_rc="not started: the server never listened"
+	if pair_wait_listen "$server" "$port"; then
+		pair_client_rc=0
+		timeout -k 5 "$pair_timeout" "${launcher[@]}" "$@" -p "$port" "$pair_host" \
+			</dev/null >"$pair_dir/client" 2>&1 || pair_client_rc=$?
+	fi
+	pair_server_rc=0
+	wait "$server" || pair_server_rc=$?
+}
+
+# 0: as expected. 124 and 137 are timeout's, above 128 is death by a signal.
+pair_verdict() {
+	if [ "$pair_refused" = 0 ]; then
+		[ "$pair_server_rc" = 0 ] && [ "$pair_client_rc" = 0 ]
+	else
+		[[ $pair_client_rc =~ ^[0-9]+$ ]] &&
+			((pair_server_rc > 0 && pair_server_rc < 124 &&
+				pair_client_rc > 0 && pair_client_rc < 124))
+	fi
+}
+
+pair_options() {
+	pair_user='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0
+	while [ $# -gt 0 ]; do
+		case $1 in
+		--as-nobody) pair_user=nobody ;;
+		--no-device) pair_user=none ;;
+		--refused) pair_refused=1 ;;
+		--show) pair_shown=1 ;;
+		--repeat) pair_repeat=$2 && shift ;;
+		--timeout) pair_timeout=$2 && shift ;;
+		--host) pair_host=$2 && shift ;;
+		-*) printf 'pair.sh: unknown option %s\n' "$1" >&2 && return 2 ;;
+		*) break ;;
+		esac
+		shift
+	done
+	[ $# -gt 0 ] || { printf 'pair.sh: no program\n' >&2 && return 2; }
+	pair_command=("$@")
+}
+
+# pair_run OPTION... PROGRAM ARG... - see the head of this file
+pair_run() (
+	local launcher name i
+	pair_options "$@" || exit
+	pair_launcher "$pair_user" || exit 1
+	pair_dir=$(mktemp -d)
+	# shellcheck disable=SC2064 # the folder of now
+	trap "rm -rf -- '$pair_dir'" EXIT
+	for ((i = 1; i <= pair_repeat; i++)); do
+		: >"$pair_dir/client"
+		pair_once "${pair_command[@]}"
+		if ! pair_verdict; then
+			printf 'FAILED (pair %d of %d): %s\n' "$i" "$pair_repeat" "${pair_command[*]}"
+			pair_show server "$pair_server_rc" "$pair_dir/server"
+			pair_show client "$pair_client_rc" "$pair_dir/client"
+			exit 1
+		fi
+	done
+	[ "$pair_shown" = 0 ] || cat -- "$pair_dir/client"
+)
+
+if [ "${BASH_SOURCE[0]}" = "$0" ]; then
+	: "${VB_BUILD:?names the build folder}"
+	pair_run "$@"
+fi
