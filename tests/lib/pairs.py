@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: BSD-2-Clause
+"""Tables of two-sided runs for the tests of unmodified programs (tests/lib/pair.sh)."""
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+SOURCE = os.environ.get("VB_SOURCE") or os.path.dirname(os.path.dirname(os.path.dirname(
+    os.path.abspath(__file__))))
+PAIR = os.path.join(SOURCE, "tests", "lib", "pair.sh")
+
+
+def need(*programs):
+    """Skip, with the reason as last line, where a program is not installed."""
+    for program in programs:
+        if not shutil.which(program):
+            print(f"{program} is not installed")
+            sys.exit(77)
+
+
+def run_pair(argv, *options):
+    """One run of both ends: (went as expected, what pair.sh said)."""
+    done = subprocess.run([PAIR, *options, *argv], text=True, errors="replace",
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          stdin=subprocess.DEVNULL, check=False)
+    return done.returncode == 0, done.stdout
+
+
+def run_table(cases, *options, give_up_after=3):
+    """Run every case, say which failed and how; the exit status for the whole table.
+
+    A case is (argv, extra pair.sh options...). After some failures in a row the rest is
+    named and left out: where nothing works the first outputs say why.
+    """
+    failed, in_a_row = [], 0
+    for number, (argv, *extra) in enumerate(cases):
+        start = time.monotonic()
+        good, output = run_pair(argv, *options, *extra)
+        name = " ".join(argv) + (" (refused)" if "--refused" in extra else "")
+        print(f"{'ok    ' if good else 'FAILED'} {time.monotonic() - start:6.2f} s  {name}",
+              flush=True)
+        in_a_row = 0 if good else in_a_row + 1
+        if not good:
+            print(output, flush=True)
+            failed.append(name)
+        if in_a_row == give_up_after:
+            left = len(cases) - number - 1
+            print(f"{in_a_row} failures in a row: {left} cases not tried")
+            break
+    print(f"{len(cases)} cases, {len(failed)} failed" + "".join(f"\n  {name}" for name in failed))
+    return 1 if failed else 0
