@@ -23,9 +23,9 @@
 const uint8_t *vb_fork_guard(void);
 
 enum vb_fork_lock {
-	VB_FORK_LOCK_DEVICES, /* host/discover.c */
-	VB_FORK_LOCK_ADAPTER, /* the process's part of the adapter */
-	VB_FORK_LOCK_SPARE,
+	VB_FORK_LOCK_DEVICES,  /* host/discover.c */
+	VB_FORK_LOCK_ADAPTER,  /* the process's part of the adapter */
+	VB_FORK_LOCK_SETTINGS, /* base/settings.c */
 	VB_FORK_LOCK_COUNT
 };
 
