@@ -56,18 +56,19 @@ struct vb_ready {
 
 /* An access under way: told to the owner of the memory before it is touched. */
 struct vb_pub_access {
-	_Atomic uint64_t target; /* 0 none; (slot + 1) << 32 | qp number or key, see kind */
+	_Atomic uint64_t target; /* 0 none; (slot + 1) << 32 | target QP number, 0 without one */
 	_Atomic uint64_t key;	 /* key the access goes through; 0: receive buffers of the QP */
 };
 
 struct vb_pub_header {
 	uint64_t magic;
-	uint64_t layout;	/* vb_layout_hash(): the same layout or no sharing */
-	uint8_t id[16];		/* random, the segment's true name */
-	_Atomic uint64_t size;	/* bytes of this part that are backed */
+	uint64_t layout;	   /* vb_layout_hash(): the same layout or no sharing */
+	uint8_t id[16];		   /* random, the segment's true name */
+	_Atomic uint64_t size;	   /* bytes of this part that are backed */
 	_Atomic uint64_t mbx_size; /* bytes of the mailbox that are backed */
-	uint32_t slot;		/* in the registry */
-	int32_t doorbell_fd;	/* owner's number of the eventfd that wakes its engine, or -1 */
+	uint32_t slot;		   /* in the registry */
+	int32_t doorbell_fd;	   /* owner's number of the pipe that wakes its engine, or -1 */
+	_Atomic uint64_t doorbell_turn; /* how often the engine drained the pipe */
 	_Atomic uint32_t n_blocks;
 	_Atomic uint32_t blocks[VB_OWN_BLOCKS];
 	/* Offsets of tables of VB_CHUNK_IDS entries, 0 where not allocated. */
@@ -98,7 +99,7 @@ struct vb_pub_key {
 	int32_t file_fd;       /* owner's number of a descriptor of the file, -1: use the path */
 	uint64_t file_path;    /* offset of a NUL-terminated path in the published part, 0 none */
 	uint64_t file_dev, file_ino;
-	uint64_t file_offset;  /* of addr within the file */
+	uint64_t file_offset; /* of addr within the file */
 	uint64_t pad[4];
 };
 static_assert(sizeof(struct vb_pub_key) == 128, "two cache lines");
@@ -130,10 +131,10 @@ struct vb_pub_qp {
 	uint8_t pad0;
 	uint8_t own_gid[16];
 	uint8_t dest_gid[16];
-	uint32_t recv_cq;    /* index of the CQ in the owner's table */
-	uint32_t recv_bit;   /* the QP's bit in that CQ's ready set */
-	uint32_t rq_size;    /* WQEs, a power of two; 0 without a receive queue */
-	uint32_t rq_stride;  /* bytes of one vb_pub_wqe with its SGEs */
+	uint32_t recv_cq;   /* index of the CQ in the owner's table */
+	uint32_t recv_bit;  /* the QP's bit in that CQ's ready set */
+	uint32_t rq_size;   /* WQEs, a power of two; 0 without a receive queue */
+	uint32_t rq_stride; /* bytes of one vb_pub_wqe with its SGEs */
 	uint32_t rq_max_sge;
 	uint32_t bounce_slots; /* a power of two, 0 none */
 	uint64_t rq_wqes;      /* offset, published part: rq_size * rq_stride bytes */
@@ -190,7 +191,7 @@ struct vb_mbx_qp {
 static_assert(sizeof(struct vb_mbx_qp) == 64, "one cache line");
 
 struct vb_mbx_cq {
-	_Atomic uint64_t arm; /* sequence << 8 | enum vb_arm */
+	_Atomic uint64_t arm;	/* sequence << 8 | enum vb_arm */
 	_Atomic uint64_t added; /* completions ever added by anyone */
 	uint64_t pad[6];
 	struct vb_ready ready;
@@ -204,8 +205,10 @@ struct vb_mbx_header {
 	 * death. 0 while there is no engine. */
 	_Atomic uint32_t alive;
 	uint32_t pad0;
-	_Atomic uint64_t atomics; /* slot + 1 of the process inside an atomic, 0 free */
-	uint64_t pad1[2];
+	/* The process inside an atomic: first 32 bits of its id << 32 | slot + 1, 0 free. */
+	_Atomic uint64_t atomics;
+	_Atomic uint64_t rung; /* doorbell_turn in which a peer has rung */
+	uint64_t pad1;
 	_Atomic uint64_t visitors[VB_SLOTS / 64]; /* processes that ever mapped this segment */
 	struct vb_ready attention; /* QPs (bit: index % 4096) the owner should look at */
 };
@@ -215,10 +218,18 @@ static inline uint64_t vb_layout_hash(void)
 {
 	const uint64_t facts[] = {
 		1, /* version: raise on a change of meaning */
-		sizeof(struct vb_pub_header), sizeof(struct vb_pub_key), sizeof(struct vb_pub_qp),
-		sizeof(struct vb_pub_cq),     sizeof(struct vb_pub_wqe), sizeof(struct vb_mbx_header),
-		sizeof(struct vb_mbx_qp),     sizeof(struct vb_mbx_cq),	 sizeof(struct vb_mbx_arrival),
-		VB_BLOCK_BITS,		      VB_OWN_BLOCKS,		 VB_CHUNK_IDS,
+		sizeof(struct vb_pub_header),
+		sizeof(struct vb_pub_key),
+		sizeof(struct vb_pub_qp),
+		sizeof(struct vb_pub_cq),
+		sizeof(struct vb_pub_wqe),
+		sizeof(struct vb_mbx_header),
+		sizeof(struct vb_mbx_qp),
+		sizeof(struct vb_mbx_cq),
+		sizeof(struct vb_mbx_arrival),
+		VB_BLOCK_BITS,
+		VB_OWN_BLOCKS,
+		VB_CHUNK_IDS,
 		VB_BOUNCE_BYTES,
 	};
 	uint64_t hash = 0xcbf29ce484222325ull;

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_HOST_REGISTRY_H
+#define VB_HOST_REGISTRY_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/un.h>
+#include <sys/types.h>
+
+#include "host/layout.h"
+
+/*
+ * Theory of operation
+ *
+ * The registry says which processes of this user have the adapter open and which
+ * process owns which block of numbers. It is two files in the runtime directory,
+ * named by boot, network namespace, device and layout:
+ *
+ *   NAME.slots  mapped by everyone: a slot per process, the table of blocks, counters
+ *   NAME.lock   a POSIX record lock on byte N says that slot N is a living process
+ *
+ * Two files, because closing any descriptor of a file drops the process's record
+ * locks on it: whoever only reads (tools, the sysfs view in the same process)
+ * opens NAME.slots and leaves NAME.lock alone.
+ *
+ * Nobody waits for anybody. A process takes the first byte it can lock and then looks whether
+ * the name still leads to the file it locked; the last one out locks all bytes
+ * before it removes the names. A slot's counters are never reset, so their sum
+ * over all slots is what the adapter has done since it came to life.
+ */
+#define VB_COUNTERS 64u
+
+struct vb_registry_slot {
+	_Atomic uint64_t turn; /* odd while the slot is being written */
+	uint8_t id[16];
+	int32_t pid;		/* a hint; the id decides */
+	int32_t pub_fd, mbx_fd; /* descriptor numbers in that process */
+	uint32_t uid;
+	uint64_t pad[3];
+	_Atomic uint64_t counters[VB_COUNTERS];
+};
+
+struct vb_registry_file {
+	_Atomic uint64_t magic;
+	uint64_t pad[7];
+	_Atomic uint64_t block[VB_BLOCKS]; /* ordinal << 32 | slot + 1, 0 never claimed */
+	struct vb_registry_slot slot[VB_SLOTS];
+};
+
+/* What a slot says, copied. */
+struct vb_registry_entry {
+	uint8_t id[16];
+	pid_t pid;
+	int pub_fd, mbx_fd;
+};
+
+struct vb_registry {
+	struct vb_registry_file *file;
+	int lock_fd;		  /* never duplicated, opened once per process and device */
+	uint32_t slot;		  /* ours */
+	char dir[256];		  /* the runtime directory */
+	char name[160];		  /* of the files, without the ending */
+	struct vb_registry *next; /* of this process, see registry.c */
+};
+
+/** vb_registry_open() - Enter the registry: take a slot
+ * @device: Device name
+ * Context: one per process and device; may block on files
+ * Return:  0 or a negative errno; then no runtime directory was usable, or all
+ *          slots are taken (-ENOSPC)
+ */
+int vb_registry_open(struct vb_registry *reg, const char *device);
+
+/** vb_registry_close() - Leave; the last process out removes the files */
+void vb_registry_close(struct vb_registry *reg);
+
+/** vb_registry_forget() - After fork, in the child: close and unmap, touch nothing else */
+void vb_registry_forget(struct vb_registry *reg);
+
+/** vb_registry_publish() - Write our slot */
+void vb_registry_publish(struct vb_registry *reg, const struct vb_registry_entry *entry);
+
+/** vb_registry_read() - Read a slot
+ * Return: 0, -ENOENT (never used), -EAGAIN (being written)
+ */
+int vb_registry_read(const struct vb_registry *reg, uint32_t slot, struct vb_registry_entry *entry);
+
+/** vb_registry_locked() - Is a slot's process alive?
+ * @pid: Receives the holder where the kernel can name it, else 0
+ * Context: any thread; one system call. Our own slot: always
+ */
+bool vb_registry_locked(const struct vb_registry *reg, uint32_t slot, pid_t *pid);
+
+/** vb_registry_block() - Who owns a block?
+ * Return: 0, -ENOENT. The answer may be stale: the owner's published part decides
+ */
+int vb_registry_block(const struct vb_registry *reg, uint32_t block, uint32_t *slot,
+		      uint32_t *ordinal);
+
+/** vb_registry_set_block() - Say that a block is ours */
+void vb_registry_set_block(struct vb_registry *reg, uint32_t block, uint32_t ordinal);
+
+/** vb_registry_sum_counters() - Add up the counters of all processes of an adapter
+ * @device: Device name
+ * @sum:    Receives the sums
+ * Context: any thread of any process, with or without the adapter open
+ * Return:  0, -ENOENT (no process of ours has the adapter open)
+ */
+int vb_registry_sum_counters(const char *device, uint64_t sum[VB_COUNTERS]);
+
+/** vb_block_address() - The abstract socket that stands for a block
+ * @device:  Device name
+ * @block:   1 .. VB_BLOCKS - 2
+ * @address: Receives the address; scoped to the network namespace
+ * Return:   length of the address
+ */
+socklen_t vb_block_address(const char *device, uint32_t block, struct sockaddr_un *address);
+
+#endif
