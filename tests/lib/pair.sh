@@ -53,6 +53,7 @@ pair_launcher() {
 	fi
 	if [ "${1:-}" != nobody ]; then
 		launcher=("$VB_BUILD/bin/verbena" run --)
+		[ -x "${launcher[0]}" ] || { echo "${launcher[0]} is not built" && return 1; }
 		return
 	fi
 	prefix=$(vb_installed) || return
