@@ -55,7 +55,7 @@ enum {
 	VB_QP_EX_WR_FLUSH = 352,
 };
 
-/** struct vb_qp_ex_newest - Room for the newest struct ibv_qp_ex, whatever header is installed */
+/** union vb_qp_ex_newest - Room for the newest struct ibv_qp_ex, whatever header is installed */
 union vb_qp_ex_newest {
 	struct ibv_qp_ex ex;
 	struct ibv_qp qp;
@@ -67,6 +67,17 @@ enum {
 	VB_WR_FLUSH = 14,
 	VB_WR_ATOMIC_WRITE = 15,
 	VB_EVENT_DEVICE_SPEED_CHANGE = 20,
+};
+
+/* Slots of struct verbs_context beyond header 44, in bytes before the ibv_context, for
+ * VB_CTX_SLOT(). */
+enum {
+	VB_SLOT_ALLOC_DMAH = 328,
+	VB_SLOT_DEALLOC_DMAH = 336,
+	VB_SLOT_REG_MR_EX = 344,
+	VB_SLOT_DM_EXPORT_DMABUF_FD = 352,
+	VB_SLOT_ALLOC_BUF = 360,
+	VB_SLOT_FREE_BUF = 368,
 };
 
 enum vb_reg_mr_mask {
