@@ -19,7 +19,7 @@ struct vb_engine;
  * looks back as far as its own headers say. */
 #define VB_CTX_FRONT 368
 /* What `sz` says: the size of that newest struct. */
-#define VB_CTX_SIZE  (VB_CTX_FRONT + sizeof(struct ibv_context))
+#define VB_CTX_SIZE (VB_CTX_FRONT + sizeof(struct ibv_context))
 
 /*
  * The context behind a struct ibv_context. The public struct is the last member
@@ -40,8 +40,7 @@ struct vb_context {
 };
 
 /* The op slot that stands @before bytes in front of the ibv_context (abi.md 2.1). */
-#define VB_CTX_SLOT(ctx, before)                                                                   \
-	(*(void **)(void *)((uint8_t *)&(ctx)->vctx.context - (before)))
+#define VB_CTX_SLOT(ctx, before) (*(void **)(void *)((uint8_t *)&(ctx)->vctx.context - (before)))
 
 static inline struct vb_context *vb_context_of(struct ibv_context *context)
 {
