@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <infiniband/verbs.h>
+
+#include "base/forkguard.h"
+#include "base/rules.h"
+#include "host/discover.h"
+#include "object/context.h"
+#include "verbs/attach.h"
+#include "verbs/ops.h"
+#include "verbs/unsupported.h"
+
+/* Handles are numbered from 1: programs print 0 for "none". */
+#define FIRST_HANDLE 1
+
+#undef ibv_get_device_list
+
+struct ibv_device **ibv_get_device_list(int *num_devices)
+{
+	struct ibv_device **list;
+	size_t count;
+	int err;
+
+	if (num_devices)
+		*num_devices = 0;
+	err = vb_devices(&count);
+	if (err)
+		return vb_fail_null(VB_RULE_DEVICE_LIST_SHORTAGE, "interfaces: %s", strerror(-err));
+	list = calloc(count + 1, sizeof(*list));
+	if (!list)
+		return vb_fail_null(VB_RULE_DEVICE_LIST_SHORTAGE, "a list of %zu devices", count);
+	for (size_t i = 0; i < count; i++) {
+		struct vb_device *dev = vb_device_at(i);
+
+		atomic_fetch_add(&dev->refs, 1);
+		list[i] = &dev->ibv;
+	}
+	if (num_devices)
+		*num_devices = (int)count;
+	return list;
+}
+
+void ibv_free_device_list(struct ibv_device **list)
+{
+	for (size_t i = 0; list && list[i]; i++)
+		if (vb_device_is(list[i]))
+			atomic_fetch_sub(&vb_device_of(list[i])->refs, 1);
+	free(list);
+}
+
+const char *ibv_get_device_name(struct ibv_device *device)
+{
+	return device->name;
+}
+
+__be64 ibv_get_device_guid(struct ibv_device *device)
+{
+	return vb_device_of(device)->attr.orig_attr.node_guid;
+}
+
+int ibv_get_device_index(struct ibv_device *device)
+{
+	return (int)vb_device_of(device)->index;
+}
+
+/* A descriptor that stands for the context: its inode is nobody else's. It has no
+ * size, so that no limit on file sizes matters. */
+static int make_cmd_fd(void)
+{
+	int fd = memfd_create("verbena-context", MFD_CLOEXEC);
+
+	return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+}
+
+/* The end that events are written to is open for reading too, so that no program
+ * that closes its end earns a SIGPIPE; and it never blocks. */
+static int make_async_pipe(int *read_fd, int *write_fd)
+{
+	char path[64];
+	int fds[2];
+	int both;
+
+	if (pipe2(fds, O_CLOEXEC))
+		return -1;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[1]);
+	both = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
+	if (both >= 0) {
+		close(fds[1]);
+		fds[1] = both;
+	} else {
+		fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	}
+	*read_fd = fds[0];
+	*write_fd = fds[1];
+	return 0;
+}
+
+static int open_descriptors(struct vb_context *ctx)
+{
+	struct ibv_context *context = &ctx->vctx.context;
+
+	context->cmd_fd = make_cmd_fd();
+	if (context->cmd_fd < 0)
+		return -1;
+	if (make_async_pipe(&context->async_fd, &ctx->async_write_fd)) {
+		close(context->cmd_fd);
+		return -1;
+	}
+	return 0;
+}
+
+static void close_descriptors(struct vb_context *ctx)
+{
+	close(ctx->vctx.context.cmd_fd);
+	close(ctx->vctx.context.async_fd);
+	close(ctx->async_write_fd);
+}
+
+static void init_tables(struct vb_context *ctx)
+{
+	const struct ibv_device_attr *attr = &ctx->device->attr.orig_attr;
+
+	vb_idtable_init(&ctx->pds, FIRST_HANDLE, (uint32_t)attr->max_pd);
+	vb_idtable_init(&ctx->mrs, FIRST_HANDLE, (uint32_t)attr->max_mr);
+	vb_idtable_init(&ctx->cqs, FIRST_HANDLE, (uint32_t)attr->max_cq);
+	vb_idtable_init(&ctx->qps, FIRST_HANDLE, (uint32_t)attr->max_qp);
+	/* No attribute limits channels: descriptors do. */
+	vb_idtable_init(&ctx->channels, FIRST_HANDLE, 1u << 20);
+}
+
+static void fini_tables(struct vb_context *ctx)
+{
+	vb_idtable_fini(&ctx->pds);
+	vb_idtable_fini(&ctx->mrs);
+	vb_idtable_fini(&ctx->cqs);
+	vb_idtable_fini(&ctx->qps);
+	vb_idtable_fini(&ctx->channels);
+}
+
+static void init_public(struct vb_context *ctx)
+{
+	struct ibv_context *context = &ctx->vctx.context;
+
+	context->device = &ctx->device->ibv;
+	context->num_comp_vectors = (int)ctx->device->num_comp_vectors;
+	context->abi_compat = (void *)UINTPTR_MAX;
+	pthread_mutex_init(&context->mutex, NULL);
+	ctx->vctx.sz = VB_CTX_SIZE;
+	vb_ops_fill_unsupported(ctx);
+	vb_ops_fill(ctx);
+}
+
+static void free_context(struct vb_context *ctx)
+{
+	close_descriptors(ctx);
+	fini_tables(ctx);
+	pthread_mutex_destroy(&ctx->vctx.context.mutex);
+	free(ctx);
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	struct vb_context *ctx;
+	int err;
+
+	if (!vb_device_is(device))
+		return vb_fail_null(VB_RULE_DEVICE_UNKNOWN, "device=%p", (void *)device);
+	ctx = calloc(1, sizeof(*ctx));
+	if (!ctx)
+		return vb_fail_null(VB_RULE_OPEN_MEMORY, "%s", device->name);
+	ctx->device = vb_device_of(device);
+	ctx->fork_guard = vb_fork_guard();
+	if (!ctx->fork_guard) {
+		free(ctx);
+		return vb_fail_null(VB_RULE_OPEN_MEMORY, "%s", device->name);
+	}
+	if (open_descriptors(ctx)) {
+		free(ctx);
+		return vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", device->name);
+	}
+	init_tables(ctx);
+	init_public(ctx);
+	err = vb_context_attach(ctx);
+	if (err) {
+		free_context(ctx);
+		return err == -EMFILE || err == -ENFILE
+			       ? vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", device->name)
+			       : vb_fail_null(VB_RULE_OPEN_MEMORY, "%s: %s", device->name,
+					      strerror(-err));
+	}
+	atomic_fetch_add(&ctx->device->refs, 1);
+	return &ctx->vctx.context;
+}
+
+int ibv_close_device(struct ibv_context *context)
+{
+	struct vb_context *ctx = vb_context_of(context);
+
+	/* What a child inherited is its parent's: only the child's copies go. */
+	if (vb_context_alive(ctx))
+		vb_context_detach(ctx);
+	atomic_fetch_sub(&ctx->device->refs, 1);
+	free_context(ctx);
+	return 0;
+}
