@@ -92,6 +92,21 @@ void *vb_idtable_lookup(struct vb_idtable *table, uint32_t id)
 	return object;
 }
 
+bool vb_idtable_visit(struct vb_idtable *table, uint32_t id, void (*visit)(void *object, void *arg),
+		      void *arg)
+{
+	void **slot;
+	void *object;
+
+	pthread_mutex_lock(&table->lock);
+	slot = slot_of(table, id);
+	object = slot ? *slot : NULL;
+	if (object)
+		visit(object, arg);
+	pthread_mutex_unlock(&table->lock);
+	return object != NULL;
+}
+
 void *vb_idtable_remove(struct vb_idtable *table, uint32_t id)
 {
 	void **slot;

@@ -3,6 +3,7 @@
 #define VB_BASE_IDTABLE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 /*
@@ -44,6 +45,14 @@ int vb_idtable_add(struct vb_idtable *table, void *object, uint32_t *id);
  * Return:  the object, or NULL for a number that names none
  */
 void *vb_idtable_lookup(struct vb_idtable *table, uint32_t id);
+
+/** vb_idtable_visit() - Call a function on the object of a number
+ * @visit:  Runs with the table locked: what it does is over before the object can be
+ *          taken out, and it must not touch the table
+ * Return:  false for a number that names none
+ */
+bool vb_idtable_visit(struct vb_idtable *table, uint32_t id, void (*visit)(void *object, void *arg),
+		      void *arg);
 
 /** vb_idtable_remove() - Take an object out; its number is free again
  * Return:  the object, or NULL for a number that names none
