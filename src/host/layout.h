@@ -100,7 +100,7 @@ struct vb_pub_key {
 	uint64_t file_path;    /* offset of a NUL-terminated path in the published part, 0 none */
 	uint64_t file_dev, file_ino;
 	uint64_t file_offset; /* of addr within the file */
-	uint64_t pad[4];
+	uint64_t pad[5];
 };
 static_assert(sizeof(struct vb_pub_key) == 128, "two cache lines");
 
@@ -170,13 +170,13 @@ struct vb_mbx_arrival {
 	uint8_t opcode; /* enum ibv_wc_opcode - IBV_WC_RECV: 0 or 1 */
 	uint8_t status; /* enum ibv_wc_status */
 	uint8_t flags;	/* enum ibv_wc_flags */
-	uint8_t place;	/* enum vb_place */
+	uint8_t place;	/* enum vb_arrival_place */
 	uint8_t line[VB_LINE_BYTES];
 };
 static_assert(sizeof(struct vb_mbx_arrival) == 64, "one cache line");
 
 /* Where the payload of an arrival is. */
-enum vb_place {
+enum vb_arrival_place {
 	VB_PLACE_DIRECT = 0, /* already in the receive buffers, or there is none */
 	VB_PLACE_LINE = 1,   /* in the record itself */
 	VB_PLACE_BOUNCE = 2, /* in bounce slot index % bounce_slots */
