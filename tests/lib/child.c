@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "lib/child.h"
+
+#include <fcntl.h>
+#include <sched.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+int run_in_child(void (*body)(void *arg), void *arg)
+{
+	pid_t pid;
+	int status;
+
+	fflush(NULL);
+	pid = fork();
+	if (pid < 0)
+		return -1;
+	if (!pid) {
+		body(arg);
+		fflush(NULL);
+		_exit(0);
+	}
+	while (waitpid(pid, &status, 0) < 0)
+		;
+	return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+static bool write_file(const char *path, const char *text)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	bool ok = fd >= 0 && write(fd, text, strlen(text)) == (ssize_t)strlen(text);
+
+	if (fd >= 0)
+		close(fd);
+	return ok;
+}
+
+bool enter_namespace(void)
+{
+	char map[64];
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+
+	if (!unshare(CLONE_NEWNET))
+		return true;
+	if (unshare(CLONE_NEWUSER | CLONE_NEWNET))
+		return false;
+	snprintf(map, sizeof(map), "0 %u 1", uid);
+	if (!write_file("/proc/self/setgroups", "deny") || !write_file("/proc/self/uid_map", map))
+		return false;
+	snprintf(map, sizeof(map), "0 %u 1", gid);
+	return write_file("/proc/self/gid_map", map);
+}
+
+void run_ip(const char *fmt, ...)
+{
+	char command[512] = "PATH=$PATH:/sbin:/usr/sbin ip ";
+	size_t at = strlen(command);
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(command + at, sizeof(command) - at, fmt, ap);
+	va_end(ap);
+	CHECK(system(command) == 0);
+}

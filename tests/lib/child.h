@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_TESTS_CHILD_H
+#define VB_TESTS_CHILD_H
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* What a child's checks use: cmocka's own assertions jump back into the parent's code. */
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition)) {                                                                \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition);            \
+			_Exit(1);                                                                  \
+		}                                                                                  \
+	} while (0)
+
+/** run_in_child() - Run a function in a process of its own
+ * @body:   Uses CHECK(); what it sets and opens ends with it
+ * Return:  exit status, 0 when it returned; 128 and the signal's number where it was killed
+ */
+int run_in_child(void (*body)(void *arg), void *arg);
+
+/** enter_namespace() - Move to an empty network namespace
+ * The loopback interface is there and down. An ordinary user takes a user namespace too.
+ * Return:  false where the system forbids it
+ */
+bool enter_namespace(void);
+
+/** run_ip() - Run `ip` with the arguments of the format; CHECKs that it succeeds */
+void run_ip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+#endif

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_TESTS_RULE_H
+#define VB_TESTS_RULE_H
+
+#include <stdbool.h>
+
+/** rule_log_start() - Have explanations written to a file of this test
+ * Context: before the library is called for the first time
+ */
+void rule_log_start(void);
+
+/** rule_said() - Whether a refusal by a rule was explained since the last call
+ * @name:   The rule's user-visible name. The library says the same cause once only,
+ *          so every refusal checked needs values of its own
+ */
+bool rule_said(const char *name);
+
+#endif
