@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "transport/rc_req.h"
+
+static bool is_response_bound(enum vb_msg_kind kind)
+{
+	return kind == VB_MSG_READ || vb_rc_is_atomic(kind);
+}
+
+static uint32_t count_of(const struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe)
+{
+	return vb_rc_is_atomic(wqe->kind) ? 1 : vb_psn_count(wqe->length, sq->attr.path_mtu);
+}
+
+/* The work request at started ends here with @status once those before it have ended. */
+static bool block(struct vb_rc_sq *sq, enum vb_wc_status status)
+{
+	sq->blocked = true;
+	sq->status = status;
+	return false;
+}
+
+/* Number the work request at cursor, which never began. */
+static bool start(struct vb_rc_sq *sq, struct vb_rc_wqe *wqe, const struct vb_req_env *env,
+		  void *ctx)
+{
+	uint32_t n = count_of(sq, wqe);
+
+	if (sq->state != VB_SQ_RTS)
+		return false;
+	if (is_response_bound(wqe->kind) && sq->attr.max_rd_atomic == 0)
+		return block(sq, VB_WC_LOC_QP_OP_ERR);
+	if (wqe->length > VB_MAX_MSG)
+		return block(sq, VB_WC_LOC_LEN_ERR);
+	if (!vb_rc_sq_may_start(wqe->kind, wqe->fence, sq->rd_atomic, sq->attr.max_rd_atomic))
+		return false;
+	/* Numbers under way must stay comparable. */
+	if (vb_rc_sq_in_flight(sq) && vb_psn_diff(sq->next, sq->una) + (int64_t)n > VB_PSN_HALF / 2)
+		return false;
+	if (!env->check_local(ctx, sq->cursor & sq->attr.ring_mask))
+		return block(sq, VB_WC_LOC_PROT_ERR);
+	wqe->first = sq->next;
+	wqe->last = vb_psn_add(sq->next, n - 1);
+	sq->next = vb_psn_add(sq->next, n);
+	sq->started++;
+	if (is_response_bound(wqe->kind))
+		sq->rd_atomic++;
+	return true;
+}
+
+static void fill_extension(const struct vb_rc_wqe *wqe, uint64_t offset, struct vb_packet *hdr)
+{
+	hdr->va = wqe->remote_addr + offset;
+	hdr->rkey = wqe->rkey;
+	hdr->dma_len = (uint32_t)(wqe->length - offset);
+	hdr->compare = wqe->compare_add;
+	hdr->swap_add = wqe->kind == VB_MSG_CMP_SWP ? wqe->swap : wqe->compare_add;
+	hdr->imm = wqe->imm;
+	hdr->inv_rkey = wqe->inv_rkey;
+	if (wqe->kind == VB_MSG_FETCH_ADD)
+		hdr->compare = 0;
+}
+
+static enum vb_op_pos position(uint32_t pkt, uint32_t count)
+{
+	return (enum vb_op_pos)((pkt == 0 ? VB_POS_FIRST : 0) |
+				(pkt == count - 1 ? VB_POS_LAST : 0));
+}
+
+/* One packet of the work request at cursor. */
+static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, struct vb_out *out)
+{
+	struct vb_out_packet *p = &vb_out_add(out, VB_OUT_PACKET)->packet;
+	uint32_t count = count_of(sq, wqe), pkt = sq->cursor_pkt;
+	uint64_t offset = (uint64_t)pkt * sq->attr.path_mtu;
+	bool whole = is_response_bound(wqe->kind);
+	enum vb_op_extra extra = wqe->with_imm	 ? VB_EXTRA_IMM
+				 : wqe->with_inv ? VB_EXTRA_INV
+						 : VB_EXTRA_NONE;
+	enum vb_op_pos pos = whole ? VB_POS_ONLY : position(pkt, count);
+	struct vb_psn psn = vb_psn_add(wqe->first, pkt), after = vb_psn_add(psn, 1);
+
+	/* A READ is asked for from the first byte that is missing. */
+	if (whole)
+		after = vb_psn_add(wqe->last, 1);
+	vb_op_find(VB_SVC_RC, (enum vb_op_kind)wqe->kind, pos, whole ? VB_EXTRA_NONE : extra,
+		   &p->hdr.opcode);
+	p->hdr.pkey = sq->attr.pkey;
+	p->hdr.dest_qpn = sq->attr.dest_qpn;
+	p->hdr.psn = psn.v;
+	p->hdr.solicited = wqe->solicited && (pos & VB_POS_LAST);
+	fill_extension(wqe, offset, &p->hdr);
+	if (!whole) {
+		uint64_t left = wqe->length - offset;
+
+		p->hdr.payload_len =
+			(uint32_t)(left < sq->attr.path_mtu ? left : sq->attr.path_mtu);
+		p->from = p->hdr.payload_len ? VB_PAYLOAD_WQE : VB_PAYLOAD_NONE;
+		p->wqe = sq->cursor & sq->attr.ring_mask;
+		p->offset = offset;
+	}
+	sq->unasked++;
+	p->hdr.ack_req = (pos & VB_POS_LAST) || sq->unasked >= (sq->attr.window + 3) / 4;
+	if (p->hdr.ack_req)
+		sq->unasked = 0;
+	if (vb_psn_before(sq->sent, after))
+		sq->sent = after;
+	sq->cursor_pkt = whole ? count : pkt + 1;
+	if (sq->cursor_pkt == count) {
+		sq->cursor++;
+		sq->cursor_pkt = 0;
+	}
+}
+
+/* Whether the packet at cursor may leave now. */
+static bool ready(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_req_env *env,
+		  void *ctx)
+{
+	struct vb_rc_wqe *wqe = vb_rc_sq_wqe(sq, ring, sq->cursor);
+	struct vb_psn psn;
+
+	if (sq->state == VB_SQ_ERR || sq->rnr_wait || sq->cursor == sq->tail)
+		return false;
+	if (sq->blocked && sq->cursor == sq->started)
+		return false;
+	psn = sq->cursor == sq->started ? sq->next : vb_psn_add(wqe->first, sq->cursor_pkt);
+	if (vb_psn_diff(psn, sq->una) >= (int64_t)sq->attr.window)
+		return false;
+	return sq->cursor != sq->started || start(sq, wqe, env, ctx);
+}
+
+bool vb_rc_req_run(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_req_env *env,
+		   void *ctx, uint64_t now_ns, uint32_t budget, struct vb_out *out)
+{
+	if (vb_rc_sq_retire(sq, ring, out))
+		return true;
+	while (ready(sq, ring, env, ctx)) {
+		if (budget == 0 || !vb_out_room(out))
+			return true;
+		budget--;
+		emit(sq, vb_rc_sq_wqe(sq, ring, sq->cursor), out);
+		if (sq->deadline_ns == VB_NEVER)
+			sq->deadline_ns =
+				vb_timer_after(now_ns, vb_timer_ack_ns(sq->budget.timeout));
+	}
+	return sq->blocked && sq->state != VB_SQ_ERR && vb_rc_sq_retire(sq, ring, out);
+}

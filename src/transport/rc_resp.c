@@ -1,0 +1,491 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <string.h>
+
+#include "transport/rc_resp.h"
+
+/* One request packet on its way through the checks. */
+struct run {
+	struct vb_rc_resp *rs;
+	struct vb_resp_qp *qp;
+	const struct vb_resp_env *env;
+	void *ctx;
+	const struct vb_packet *pkt;
+	const struct vb_op_row *op;
+	enum vb_msg_kind kind;
+	struct vb_out *out;
+};
+
+_Static_assert((int)VB_OP_SEND == (int)VB_MSG_SEND && (int)VB_OP_WRITE == (int)VB_MSG_WRITE &&
+		       (int)VB_OP_READ == (int)VB_MSG_READ &&
+		       (int)VB_OP_CMP_SWP == (int)VB_MSG_CMP_SWP &&
+		       (int)VB_OP_FETCH_ADD == (int)VB_MSG_FETCH_ADD,
+	       "the requests' kinds are the messages' kinds");
+
+void vb_rc_resp_init(struct vb_rc_resp *rs)
+{
+	memset(rs, 0, sizeof(*rs));
+}
+
+static void reply(struct vb_rc_resp *rs, enum vb_reply kind, uint8_t value, struct vb_psn psn)
+{
+	/* A NAK is not overtaken by an acknowledgement of what came before it. */
+	if (kind == VB_REPLY_ACK && rs->reply > VB_REPLY_ACK)
+		return;
+	rs->reply = kind;
+	rs->reply_value = value;
+	rs->reply_psn = psn;
+}
+
+/* ---- a message's receive ---- */
+
+static void end_recv(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, enum vb_wc_status status,
+		     const struct vb_packet *pkt, struct vb_out *out)
+{
+	struct vb_out_received *r = &vb_out_add(out, VB_OUT_RECEIVED)->received;
+	const struct vb_op_row *op = pkt ? vb_op_row(pkt->opcode) : NULL;
+
+	r->recv = rs->recv;
+	vb_rc_recv_completion(&r->completion, qp, status, rs->kind, rs->offset);
+	if (op && op->extra != VB_EXTRA_NONE) {
+		bool imm = op->extra == VB_EXTRA_IMM;
+
+		r->completion.flags = imm ? VB_WC_WITH_IMM : VB_WC_WITH_INV;
+		r->completion.imm_or_key = imm ? pkt->imm : pkt->inv_rkey;
+	}
+	r->completion.solicited = pkt && pkt->solicited;
+	rs->has_recv = false;
+}
+
+/* The request at @psn ends the connection: NAK, and the QP goes to ERR. */
+static void fail(struct vb_rc_resp *rs, struct vb_resp_qp *qp, enum vb_verdict verdict,
+		 struct vb_psn psn, struct vb_out *out)
+{
+	const struct vb_verdict_row *row = vb_verdict_row(verdict);
+
+	reply(rs, VB_REPLY_NAK, row->nak, psn);
+	qp->state = VB_QPS_ERR;
+	vb_out_add(out, VB_OUT_QP_ERR);
+	if (rs->has_recv)
+		end_recv(rs, qp, row->recv, NULL, out);
+	else
+		vb_out_event(out, row->event);
+	rs->in_message = false;
+}
+
+/* ---- checks that only packets need ---- */
+
+/* First, middle, last: in the order of one message. */
+static enum vb_verdict check_sequence(const struct run *r)
+{
+	const struct vb_rc_resp *rs = r->rs;
+
+	if (vb_op_is_first(r->op) == rs->in_message)
+		return VB_V_INV_OP_SEQ;
+	return rs->in_message && rs->kind != r->kind ? VB_V_INV_OP_SEQ : VB_V_ACCEPTED;
+}
+
+/* Full packets but for the last, which is not empty unless it is the only one. */
+static enum vb_verdict check_packet_length(const struct run *r)
+{
+	uint32_t len = r->pkt->payload_len, mtu = r->qp->path_mtu;
+
+	if (!r->op->payload)
+		return VB_V_ACCEPTED;
+	if (!vb_op_is_last(r->op))
+		return len == mtu ? VB_V_ACCEPTED : VB_V_INV_PACKET_LEN;
+	if (len > mtu || (len == 0 && !vb_op_is_first(r->op)))
+		return VB_V_INV_PACKET_LEN;
+	return VB_V_ACCEPTED;
+}
+
+/* A WRITE's packets add up to what its first announced. */
+static enum vb_verdict check_total(const struct run *r)
+{
+	uint64_t end = r->rs->offset + r->pkt->payload_len;
+
+	if (r->kind != VB_MSG_WRITE)
+		return VB_V_ACCEPTED;
+	if (vb_op_is_last(r->op))
+		return end == r->rs->total ? VB_V_ACCEPTED : VB_V_INV_MSG_LEN;
+	return end < r->rs->total ? VB_V_ACCEPTED : VB_V_INV_MSG_LEN;
+}
+
+/* ---- the pipeline ---- */
+
+static uint32_t busy(const struct vb_rc_resp *rs)
+{
+	uint32_t n = 0;
+
+	for (int i = 0; i < VB_RD_ATOMIC_MAX; i++)
+		n += rs->res[i].todo;
+	return n;
+}
+
+static uint64_t announced(const struct run *r)
+{
+	if (vb_rc_is_atomic(r->kind))
+		return 8;
+	if (r->kind == VB_MSG_SEND)
+		return r->rs->offset + r->pkt->payload_len;
+	return vb_op_is_first(r->op) ? r->pkt->dma_len : r->rs->total;
+}
+
+static enum vb_verdict take(struct run *r)
+{
+	struct vb_rc_resp *rs = r->rs;
+	bool imm = r->op->extra == VB_EXTRA_IMM;
+	enum vb_verdict v;
+
+	if (!vb_rc_needs_recv(r->kind, imm))
+		return VB_V_ACCEPTED;
+	if (!rs->has_recv) {
+		if ((v = vb_rc_check_take(r->env->take_recv(r->ctx, &rs->recv))))
+			return v;
+		rs->has_recv = true;
+	}
+	return VB_V_ACCEPTED;
+}
+
+static enum vb_verdict length(const struct run *r)
+{
+	struct vb_rc_resp *rs = r->rs;
+	uint64_t scattered = r->kind == VB_MSG_SEND ? announced(r) : 0;
+	enum vb_verdict v;
+
+	if ((v = check_packet_length(r)) || (v = vb_rc_check_msg_length(r->kind, announced(r))) ||
+	    (v = check_total(r)))
+		return v;
+	if (!rs->has_recv)
+		return VB_V_ACCEPTED;
+	if ((v = vb_rc_check_recv_length(&rs->recv, scattered)))
+		return v;
+	return vb_rc_check_recv_sges(&rs->recv, scattered);
+}
+
+static enum vb_verdict resolve(const struct run *r, struct vb_target *target)
+{
+	struct vb_rc_resp *rs = r->rs;
+	enum vb_verdict v;
+
+	if (r->kind == VB_MSG_SEND)
+		return VB_V_ACCEPTED;
+	if (vb_op_is_first(r->op)) {
+		rs->rkey = r->pkt->rkey;
+		rs->va = r->pkt->va;
+	}
+	if ((v = vb_rc_check_alignment(r->kind, rs->va)))
+		return v;
+	return vb_rc_resolve(r->qp, r->env, r->ctx, r->kind, rs->rkey, rs->va, announced(r),
+			     target);
+}
+
+static void remember(const struct run *r, uint32_t count, uint64_t old)
+{
+	struct vb_rc_resp *rs = r->rs;
+	uint32_t slots = r->qp->max_dest_rd_atomic;
+
+	if (slots > VB_RD_ATOMIC_MAX)
+		slots = VB_RD_ATOMIC_MAX;
+	rs->res[rs->res_next % slots] = (struct vb_rd_res){
+		.kind = r->kind,
+		.first = vb_psn(r->pkt->psn),
+		.count = count,
+		.rkey = r->pkt->rkey,
+		.va = r->pkt->va,
+		.length = announced(r),
+		.old = old,
+		.msn = (r->qp->msn + 1) & VB_PSN_MASK,
+		.todo = true,
+	};
+	/* Counted modulo the slots, so that it never wraps in between. */
+	rs->res_next = (rs->res_next + 1) % slots;
+}
+
+static enum vb_verdict execute(const struct run *r, const struct vb_target *target, uint32_t *count)
+{
+	bool send = r->kind == VB_MSG_SEND;
+	struct vb_place to = {.target = send ? NULL : target, .recv = send ? &r->rs->recv : NULL};
+	enum vb_copy copy = VB_COPY_OK;
+	uint64_t old = 0;
+	enum vb_verdict v;
+
+	*count = 1;
+	if (vb_rc_is_atomic(r->kind))
+		copy = r->env->atomic(
+			r->ctx, target,
+			r->kind == VB_MSG_CMP_SWP ? VB_ATOMIC_CMP_SWP : VB_ATOMIC_FETCH_ADD,
+			r->kind == VB_MSG_CMP_SWP ? r->pkt->compare : r->pkt->swap_add,
+			r->pkt->swap_add, &old);
+	else if (r->kind == VB_MSG_READ)
+		*count = vb_psn_count(r->pkt->dma_len, r->qp->path_mtu);
+	else if (r->pkt->payload_len)
+		copy = r->env->copy_in(r->ctx, &to, r->rs->offset, r->pkt->payload,
+				       r->pkt->payload_len);
+	if ((v = vb_rc_check_copy(copy, send)))
+		return v;
+	if (r->kind >= VB_MSG_READ)
+		remember(r, *count, old);
+	return VB_V_ACCEPTED;
+}
+
+static enum vb_verdict invalidate(const struct run *r)
+{
+	struct vb_key key;
+	enum vb_verdict v;
+	bool known;
+
+	if (r->op->extra != VB_EXTRA_INV)
+		return VB_V_ACCEPTED;
+	known = r->env->lookup_key(r->ctx, r->pkt->inv_rkey, &key);
+	if ((v = vb_rc_check_invalidate(r->qp, known, &key)))
+		return v;
+	return vb_rc_check_copy(r->env->invalidate(r->ctx, &key), false);
+}
+
+/* Everything that can refuse the expected packet, then what it does. */
+static enum vb_verdict run(struct run *r, uint32_t *count)
+{
+	struct vb_rc_resp *rs = r->rs;
+	struct vb_target target;
+	enum vb_verdict v;
+
+	if ((v = check_sequence(r)))
+		return v;
+	if ((v = vb_rc_check_kind(r->kind)) || (v = vb_rc_check_qp_access(r->qp, r->kind)) ||
+	    (v = vb_rc_check_rd_atomic(r->qp, r->kind, busy(rs))))
+		return v;
+	if (vb_op_is_first(r->op)) {
+		rs->kind = r->kind;
+		rs->offset = 0;
+		rs->total = r->pkt->dma_len;
+	}
+	if ((v = take(r)) || (v = length(r)) || (v = resolve(r, &target)) ||
+	    (v = execute(r, &target, count)))
+		return v;
+	return invalidate(r);
+}
+
+static void advance(struct run *r, uint32_t count)
+{
+	struct vb_rc_resp *rs = r->rs;
+
+	r->qp->epsn = vb_psn_add(r->qp->epsn, count);
+	rs->offset += r->pkt->payload_len;
+	rs->in_message = !vb_op_is_last(r->op);
+	rs->nak_sent = false;
+	if (rs->reply > VB_REPLY_ACK)
+		rs->reply = VB_REPLY_NONE;
+	if (!rs->in_message) {
+		r->qp->msn = (r->qp->msn + 1) & VB_PSN_MASK;
+		if (rs->has_recv)
+			end_recv(rs, r->qp, VB_WC_SUCCESS, r->pkt, r->out);
+	}
+	if (r->pkt->ack_req && r->kind < VB_MSG_READ)
+		reply(rs, VB_REPLY_ACK, 0, r->qp->epsn);
+	if (r->qp->state == VB_QPS_RTR && !r->qp->comm_est) {
+		r->qp->comm_est = true;
+		vb_out_event(r->out, VB_EVENT_COMM_EST);
+	}
+}
+
+/* ---- requests seen before ---- */
+
+static bool same_request(const struct run *r, const struct vb_rd_res *res, int32_t pkt)
+{
+	uint64_t offset = (uint64_t)pkt * r->qp->path_mtu;
+
+	if (res->kind != r->kind || res->rkey != r->pkt->rkey)
+		return false;
+	if (vb_rc_is_atomic(r->kind))
+		return pkt == 0 && res->va == r->pkt->va;
+	return res->va + offset == r->pkt->va && res->length - offset == r->pkt->dma_len;
+}
+
+static enum vb_verdict duplicate(const struct run *r)
+{
+	struct vb_rc_resp *rs = r->rs;
+	struct vb_psn psn = vb_psn(r->pkt->psn);
+
+	if (r->kind < VB_MSG_READ) {
+		reply(rs, VB_REPLY_ACK, 0, r->qp->epsn);
+		return VB_V_DUPLICATE;
+	}
+	for (int i = 0; i < VB_RD_ATOMIC_MAX; i++) {
+		struct vb_rd_res *res = &rs->res[i];
+		int32_t pkt = vb_psn_diff(psn, res->first);
+
+		if (res->count == 0 || pkt < 0 || pkt >= (int64_t)res->count ||
+		    !same_request(r, res, pkt))
+			continue;
+		/* Later ones under way begin anew, or their rest would come after a gap. */
+		for (int k = 0; k < VB_RD_ATOMIC_MAX; k++)
+			if (rs->res[k].todo && vb_psn_before(res->first, rs->res[k].first))
+				rs->res[k].next = rs->res[k].from;
+		res->todo = true;
+		res->from = res->next = (uint32_t)pkt;
+		return VB_V_DUPLICATE;
+	}
+	return VB_V_DUP_FORGOTTEN;
+}
+
+enum vb_verdict vb_rc_resp_packet(struct vb_rc_resp *rs, struct vb_resp_qp *qp,
+				  const struct vb_resp_env *env, void *ctx,
+				  const struct vb_packet *pkt, const struct vb_source *src,
+				  struct vb_out *out)
+{
+	struct run r = {.rs = rs,
+			.qp = qp,
+			.env = env,
+			.ctx = ctx,
+			.pkt = pkt,
+			.op = vb_op_row(pkt->opcode),
+			.out = out};
+	uint32_t count = 1;
+	enum vb_verdict v;
+
+	if ((v = vb_rc_check_qp(qp)) || (v = vb_rc_check_peer(qp, src)))
+		return v;
+	if (!r.op || r.op->service != VB_SVC_RC || !vb_op_is_request(r.op))
+		return VB_V_DROP_MALFORMED;
+	r.kind = (enum vb_msg_kind)r.op->kind;
+	v = vb_rc_check_psn(qp->epsn, vb_psn(pkt->psn));
+	if (v == VB_V_DUPLICATE)
+		return duplicate(&r);
+	if (v == VB_V_NAK_SEQ) {
+		if (rs->nak_sent)
+			return VB_V_DROP_GAP;
+		rs->nak_sent = true;
+		reply(rs, VB_REPLY_NAK, VB_NAK_SEQ, qp->epsn);
+		return v;
+	}
+	v = run(&r, &count);
+	if (v == VB_V_ACCEPTED) {
+		advance(&r, count);
+	} else if (v == VB_V_RNR) {
+		rs->nak_sent = true;
+		reply(rs, VB_REPLY_RNR, qp->min_rnr_timer, qp->epsn);
+	} else if (vb_verdict_is(v, VB_VC_NAK)) {
+		fail(rs, qp, v, qp->epsn, out);
+	}
+	return v;
+}
+
+/* ---- answers ---- */
+
+static struct vb_rd_res *first_todo(struct vb_rc_resp *rs)
+{
+	struct vb_rd_res *first = NULL;
+
+	for (int i = 0; i < VB_RD_ATOMIC_MAX; i++) {
+		struct vb_rd_res *res = &rs->res[i];
+
+		if (res->todo && (!first || vb_psn_before(res->first, first->first)))
+			first = res;
+	}
+	return first;
+}
+
+static struct vb_packet *answer(const struct vb_resp_qp *qp, enum vb_op_kind kind,
+				enum vb_op_pos pos, struct vb_psn psn, uint32_t msn,
+				struct vb_out *out)
+{
+	struct vb_packet *hdr = &vb_out_add(out, VB_OUT_PACKET)->packet.hdr;
+
+	vb_op_find(VB_SVC_RC, kind, pos, VB_EXTRA_NONE, &hdr->opcode);
+	hdr->pkey = VB_PKEY_DEFAULT;
+	hdr->dest_qpn = qp->dest_qpn;
+	hdr->psn = psn.v;
+	hdr->aeth_type = VB_AETH_ACK;
+	hdr->aeth_value = VB_AETH_NO_CREDITS;
+	hdr->msn = msn;
+	return hdr;
+}
+
+static enum vb_verdict answer_read(const struct run *r, struct vb_rd_res *res)
+{
+	uint64_t offset = (uint64_t)res->next * r->qp->path_mtu, left = res->length - offset;
+	struct vb_psn psn = vb_psn_add(res->first, res->next);
+	bool first = res->next == res->from, last = res->next == res->count - 1;
+	struct vb_out_packet *p;
+	struct vb_target target;
+	enum vb_verdict v;
+
+	v = vb_rc_resolve(r->qp, r->env, r->ctx, VB_MSG_READ, res->rkey, res->va, res->length,
+			  &target);
+	if (v)
+		return v;
+	p = &r->out->records[r->out->count].packet;
+	answer(r->qp, VB_OP_READ_RESP,
+	       (enum vb_op_pos)((first ? VB_POS_FIRST : 0) | (last ? VB_POS_LAST : 0)), psn,
+	       res->msn, r->out);
+	p->hdr.payload_len = (uint32_t)(left < r->qp->path_mtu ? left : r->qp->path_mtu);
+	p->from = p->hdr.payload_len ? VB_PAYLOAD_TARGET : VB_PAYLOAD_NONE;
+	p->offset = offset;
+	p->target = target;
+	res->next++;
+	res->todo = !last;
+	return VB_V_ACCEPTED;
+}
+
+static void answer_reply(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, struct vb_out *out)
+{
+	bool ack = rs->reply == VB_REPLY_ACK;
+	struct vb_psn psn = ack ? vb_psn_add(qp->epsn, -1) : rs->reply_psn;
+	struct vb_packet *hdr = answer(qp, VB_OP_ACK, VB_POS_ONLY, psn, qp->msn, out);
+
+	if (!ack) {
+		hdr->aeth_type = rs->reply == VB_REPLY_RNR ? VB_AETH_RNR : VB_AETH_NAK;
+		hdr->aeth_value = rs->reply_value;
+	}
+	rs->reply = VB_REPLY_NONE;
+}
+
+static void forget_todo(struct vb_rc_resp *rs)
+{
+	for (int i = 0; i < VB_RD_ATOMIC_MAX; i++)
+		rs->res[i].todo = false;
+}
+
+bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct vb_resp_env *env,
+		    void *ctx, uint32_t budget, struct vb_out *out)
+{
+	struct run r = {.rs = rs, .qp = qp, .env = env, .ctx = ctx, .out = out};
+	struct vb_rd_res *res;
+
+	for (; (res = first_todo(rs)); budget--) {
+		enum vb_verdict v;
+
+		if (budget == 0 || vb_out_room(out) < VB_RC_RESP_OUT_MAX)
+			return true;
+		if (res->kind != VB_MSG_READ) {
+			answer(qp, VB_OP_ATOMIC_ACK, VB_POS_ONLY, res->first, res->msn, out)
+				->atomic_orig = res->old;
+			res->todo = false;
+		} else if ((v = answer_read(&r, res))) {
+			vb_rc_resp_read_fault(rs, qp, vb_psn_add(res->first, res->next), out);
+		}
+	}
+	if (rs->reply == VB_REPLY_NONE)
+		return false;
+	if (budget == 0 || !vb_out_room(out))
+		return true;
+	answer_reply(rs, qp, out);
+	return false;
+}
+
+void vb_rc_resp_read_fault(struct vb_rc_resp *rs, struct vb_resp_qp *qp, struct vb_psn psn,
+			   struct vb_out *out)
+{
+	forget_todo(rs);
+	if (qp->state != VB_QPS_ERR)
+		fail(rs, qp, VB_V_ACC_FAULT, psn, out);
+}
+
+void vb_rc_resp_flush(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, struct vb_out *out)
+{
+	if (rs->has_recv)
+		end_recv(rs, qp, VB_WC_WR_FLUSH_ERR, NULL, out);
+	rs->in_message = false;
+	rs->reply = VB_REPLY_NONE;
+	forget_todo(rs);
+}
