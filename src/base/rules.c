@@ -12,6 +12,8 @@
 
 #include "base/settings.h"
 
+#undef vb_fail /* the analyzer's, see rules.h */
+
 static const struct vb_rule_row rows[VB_RULE_COUNT] = {
 #define VB_RULE(sym, name, verb, err, sentence, source, advice)                                    \
 	[VB_RULE_##sym] = {#sym, name, verb, err, 0, #err, sentence, source, advice},

@@ -109,6 +109,7 @@ static void codes_say_what_the_numbers_are(void **state)
 
 		print_message("%s\n", row->symbol);
 		assert_true(!row->error || !row->status);
+		assert_true(row->error >= 0);
 		if (row->error) {
 			const char *name = strerrorname_np(row->error);
 
