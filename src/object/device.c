@@ -93,7 +93,7 @@ static void setup_identity(struct vb_device *dev, const char *section)
 	unsigned long long guid = guid_of(dev);
 	struct utsname host;
 
-	guid ^= (uint64_t)dev->index << 24; /* the ff of ff:fe, which no MAC uses */
+	guid ^= (uint64_t)dev->index << 24; /* the fe of ff:fe, which no MAC makes */
 	vb_setting_guid(section, "NODE_GUID", &guid);
 	attr->node_guid = htobe64(guid);
 	vb_setting_guid(section, "SYS_IMAGE_GUID", &guid);
