@@ -16,8 +16,8 @@ def pingpong():
     # Few rounds for the largest, and a content check for every size.
     cases += [([program, "-g", "0", "-c", "-s", str(size), "-n", "200"],) for size in SIZES]
     cases.append(([program, "-g", "1", "-e", "-s", "1048576", "-n", "100"],))
-    # RoCE has no LIDs: a QP without a GRH is refused, on both sides.
-    cases.append(([program], "--refused"))
+    # RoCE has no LIDs: a QP without a GRH is refused, and the server's side says why.
+    cases.append(([program], "--because", "modify-qp-grh"))
     return cases
 
 

@@ -12,6 +12,7 @@
 #   --as-nobody     run both as uid 65534 without any capability, from the installed copy
 #                   (needs root; without root: from the installed copy as the caller)
 #   --refused       both must fail on their own, neither by the time limit
+#   --because RULE  as --refused, and one side must explain it by this rule
 #   --repeat N      N pairs one after the other; ends at the first that fails
 #   --timeout SEC   for each process; 60 if not said
 #   --host HOST     where the client connects, 127.0.0.1 if not said
@@ -106,17 +107,20 @@ pair_verdict() {
 	else
 		[[ $pair_client_rc =~ ^[0-9]+$ ]] &&
 			((pair_server_rc > 0 && pair_server_rc < 124 &&
-				pair_client_rc > 0 && pair_client_rc < 124))
+				pair_client_rc > 0 && pair_client_rc < 124)) || return
+		[ -z "$pair_because" ] ||
+			grep -qF "[$pair_because]" "$pair_dir/server" "$pair_dir/client"
 	fi
 }
 
 pair_options() {
-	pair_user='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0
+	pair_user='' pair_because='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--as-nobody) pair_user=nobody ;;
 		--no-device) pair_user=none ;;
 		--refused) pair_refused=1 ;;
+		--because) pair_refused=1 pair_because=$2 && shift ;;
 		--show) pair_shown=1 ;;
 		--repeat) pair_repeat=$2 && shift ;;
 		--timeout) pair_timeout=$2 && shift ;;
@@ -134,6 +138,7 @@ pair_options() {
 pair_run() (
 	local launcher name i
 	pair_options "$@" || exit
+	[ -z "$pair_because" ] || export VERBENA_EXPLAIN=1
 	pair_launcher "$pair_user" || exit 1
 	pair_dir=$(mktemp -d)
 	# shellcheck disable=SC2064 # the folder of now

@@ -37,7 +37,7 @@ def run_table(cases, *options, give_up_after=3):
     for number, (argv, *extra) in enumerate(cases):
         start = time.monotonic()
         good, output = run_pair(argv, *options, *extra)
-        name = " ".join(argv) + (" (refused)" if "--refused" in extra else "")
+        name = " ".join(argv) + "".join(f" {option}" for option in extra)
         print(f"{'ok    ' if good else 'FAILED'} {time.monotonic() - start:6.2f} s  {name}",
               flush=True)
         in_a_row = 0 if good else in_a_row + 1
