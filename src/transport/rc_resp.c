@@ -453,15 +453,13 @@ bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct v
 	struct vb_rd_res *res;
 
 	for (; (res = first_todo(rs)); budget--) {
-		enum vb_verdict v;
-
 		if (budget == 0 || vb_out_room(out) < VB_RC_RESP_OUT_MAX)
 			return true;
 		if (res->kind != VB_MSG_READ) {
 			answer(qp, VB_OP_ATOMIC_ACK, VB_POS_ONLY, res->first, res->msn, out)
 				->atomic_orig = res->old;
 			res->todo = false;
-		} else if ((v = answer_read(&r, res))) {
+		} else if (answer_read(&r, res)) {
 			vb_rc_resp_read_fault(rs, qp, vb_psn_add(res->first, res->next), out);
 		}
 	}
@@ -486,6 +484,8 @@ void vb_rc_resp_flush(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, struct
 	if (rs->has_recv)
 		end_recv(rs, qp, VB_WC_WR_FLUSH_ERR, NULL, out);
 	rs->in_message = false;
+	if (rs->reply == VB_REPLY_NAK)
+		return;
 	rs->reply = VB_REPLY_NONE;
 	forget_todo(rs);
 }

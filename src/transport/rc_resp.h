@@ -109,7 +109,8 @@ bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct v
 void vb_rc_resp_read_fault(struct vb_rc_resp *rs, struct vb_resp_qp *qp, struct vb_psn psn,
 			   struct vb_out *out);
 
-/** vb_rc_resp_flush() - The QP went to ERR: the receive in progress ends
+/** vb_rc_resp_flush() - The QP went to ERR: the receive in progress ends, nothing more is
+ * answered but a NAK that says why, and what was due before it
  * @out:    Room for one record
  */
 void vb_rc_resp_flush(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, struct vb_out *out);
