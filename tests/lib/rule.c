@@ -27,6 +27,18 @@ void rule_log_start(void)
 	atexit(remove_log);
 }
 
+void rule_log_on_stderr(void)
+{
+	int fd = open(path, O_WRONLY | O_APPEND | O_CLOEXEC);
+
+	if (fd < 0 || dup2(fd, STDERR_FILENO) < 0) {
+		perror(path);
+		exit(1);
+	}
+	close(fd);
+	setenv("VERBENA_EXPLAIN", "1", 1);
+}
+
 bool rule_said(const char *name)
 {
 	char text[65536];

@@ -9,6 +9,11 @@
  */
 void rule_log_start(void);
 
+/** rule_log_on_stderr() - Have them written through standard error, which is already open
+ * For checks without a free descriptor, in a process of their own.
+ */
+void rule_log_on_stderr(void);
+
 /** rule_said() - Whether a refusal by a rule was explained since the last call
  * @name:   The rule's user-visible name. The library says the same cause once only,
  *          so every refusal checked needs values of its own
