@@ -12,7 +12,7 @@
 #include <cmocka.h>
 #include <rdma/rdma_cma.h>
 
-#include "base/rules.h"
+#include "abi/said.h"
 
 static void *library;
 
@@ -57,7 +57,6 @@ static void event_names(void **state)
 		assert_string_equal(event_str(i), texts[i]);
 }
 
-/* VB_RULE_CM_NO_DEVICE */
 static void first_calls_find_no_device(void **state)
 {
 	struct rdma_event_channel *(*channel)(void) = dlsym(library, "rdma_create_event_channel");
@@ -80,6 +79,7 @@ static void first_calls_find_no_device(void **state)
 	assert_int_equal(errno, ENODEV);
 	assert_int_equal(call("rsocket"), -1);
 	assert_int_equal(errno, ENODEV);
+	assert_true(said("ENODEV [cm-no-device]\n  what: rdma_create_event_channel"));
 }
 
 static void calls_on_ids_are_refused(void **state)
@@ -93,7 +93,6 @@ static void calls_on_ids_are_refused(void **state)
 	}
 }
 
-/* VB_RULE_RSOCKET_UNKNOWN */
 static void calls_on_other_descriptors_are_refused(void **state)
 {
 	static const char *const names[] = {"rbind",  "rclose", "rsend",      "rrecv",
@@ -103,6 +102,7 @@ static void calls_on_other_descriptors_are_refused(void **state)
 		assert_int_equal(call(names[i]), -1);
 		assert_int_equal(errno, EBADF);
 	}
+	assert_true(said("EBADF [rsocket-unknown]\n  what: rbind"));
 }
 
 static void rpoll_takes_ordinary_descriptors(void **state)
@@ -124,7 +124,12 @@ static void rpoll_takes_ordinary_descriptors(void **state)
 static int setup(void **state)
 {
 	library = dlopen("librdmacm.so", RTLD_NOW);
-	return library ? 0 : -1;
+	return library ? said_start() : -1;
+}
+
+static int teardown(void **state)
+{
+	return said_end();
 }
 
 int main(void)
@@ -137,5 +142,5 @@ int main(void)
 		cmocka_unit_test(rpoll_takes_ordinary_descriptors),
 	};
 
-	return cmocka_run_group_tests(tests, setup, NULL);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -15,7 +15,7 @@
 
 #include <cmocka.h>
 
-#include "base/rules.h"
+#include "abi/said.h"
 
 static void *open_library(const char *name)
 {
@@ -194,10 +194,11 @@ static void kernel_commands_refuse(void **state)
 	assert_int_equal(command(), EOPNOTSUPP);
 	assert_int_equal(errno, EOPNOTSUPP);
 	assert_null(open());
+	assert_true(said("EOPNOTSUPP [not-supported]\n  what: ibv_cmd_alloc_pd"));
 	dlclose(handle);
 }
 
-/* VB_RULE_OLD_ABI: what is left of 2006 fails and is never the function of today. */
+/* What is left of 2006 fails and is never the function of today. */
 static void twins_of_2006_fail(void **state)
 {
 	static const char *const names[] = {
@@ -226,7 +227,19 @@ static void twins_of_2006_fail(void **state)
 		old(NULL, NULL, NULL);
 		assert_int_equal(errno, ENOSYS);
 	}
+	assert_true(said("ENOSYS [old-abi]\n  what: ibv_alloc_pd@IBVERBS_1.0"));
+	assert_true(said("what: ibv_ack_cq_events@IBVERBS_1.0"));
 	dlclose(handle);
+}
+
+static int setup(void **state)
+{
+	return said_start();
+}
+
+static int teardown(void **state)
+{
+	return said_end();
 }
 
 int main(void)
@@ -241,5 +254,5 @@ int main(void)
 		cmocka_unit_test(twins_of_2006_fail),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, setup, teardown);
 }
