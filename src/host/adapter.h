@@ -38,8 +38,19 @@ enum vb_number_kind {
 	VB_NUMBER_KINDS
 };
 
-struct vb_ids; /* see adapter.c */
+enum vb_table {
+	VB_TABLE_QP,
+	VB_TABLE_KEY,
+	VB_TABLE_CQ,
+	VB_TABLE_MQP, /* from here on: in the mailbox */
+	VB_TABLE_MCQ,
+	VB_TABLES
+};
+
+struct vb_ids; /* see numbers.c */
 struct vb_peer;
+struct vb_peers;
+struct vb_liveness;
 
 struct vb_adapter {
 	char device[64];
@@ -54,9 +65,12 @@ struct vb_adapter {
 	/* The rest belongs to the host layer. */
 	struct vb_part pub_part, mbx_part;
 	pthread_mutex_t space_lock; /* both parts' allocators and the table chunks */
+	_Atomic uint64_t chunk[VB_TABLES][VB_CHUNKS]; /* what the published part says, trusted */
 	struct vb_registry registry;
 	_Atomic uint64_t private_counters[VB_COUNTERS]; /* where there is no registry */
 	int doorbell_write_fd;
+	_Atomic uint32_t n_blocks;
+	uint32_t block[VB_OWN_BLOCKS];
 	int block_fd[VB_OWN_BLOCKS]; /* bound sockets, by ordinal */
 	pthread_mutex_t number_lock; /* blocks and ids */
 	struct vb_ids *ids[VB_NUMBER_KINDS];
@@ -156,7 +170,7 @@ static inline uint32_t vb_adapter_number(const struct vb_adapter *a, uint32_t in
 {
 	uint32_t ordinal = (index >> VB_BLOCK_BITS) % VB_OWN_BLOCKS;
 
-	return a->pub->blocks[ordinal] << VB_BLOCK_BITS | (index & (VB_BLOCK_IDS - 1));
+	return a->block[ordinal] << VB_BLOCK_BITS | (index & (VB_BLOCK_IDS - 1));
 }
 
 /** vb_adapter_index() - Index of a number of ours
@@ -165,7 +179,7 @@ static inline uint32_t vb_adapter_number(const struct vb_adapter *a, uint32_t in
 bool vb_adapter_index(const struct vb_adapter *a, uint32_t number, uint32_t *index);
 
 /** vb_adapter_block_socket() - The socket that stands for our block
- * @ordinal: Below pub->n_blocks
+ * @ordinal: Below a->n_blocks
  * Return:   non-blocking datagram socket bound to vb_block_address(), or -1
  */
 int vb_adapter_block_socket(const struct vb_adapter *a, uint32_t ordinal);

@@ -59,9 +59,9 @@ struct vb_key_facts {
 	void *still_arg;
 };
 
-enum vb_atomic_kind {
-	VB_ATOMIC_CMP_SWP,
-	VB_ATOMIC_FETCH_ADD,
+enum vb_mem_atomic {
+	VB_MEM_CMP_SWP,
+	VB_MEM_FETCH_ADD,
 };
 
 /** vb_memory_key() - Read a key of a peer
@@ -119,7 +119,7 @@ int vb_memory_copy_out(struct vb_peer *p, const struct vb_key_facts *key, uint64
  *          holds the word: try again until the QP's timer ends)
  */
 int vb_memory_atomic(struct vb_peer *p, const struct vb_key_facts *key, uint64_t addr,
-		     enum vb_atomic_kind kind, uint64_t compare_add, uint64_t swap, uint64_t *old);
+		     enum vb_mem_atomic kind, uint64_t compare_add, uint64_t swap, uint64_t *old);
 
 /** vb_memory_close() - Drop what is kept for a peer; called by the last vb_peer_put() */
 void vb_memory_close(struct vb_peer *p);

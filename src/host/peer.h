@@ -47,6 +47,7 @@ struct vb_peer {
 
 	/* The rest belongs to the host layer. */
 	_Atomic bool dead;
+	pid_t lock_pid; /* who held its record lock when it was opened, 0 unknown */
 	_Atomic unsigned int refs;
 	_Atomic(struct vb_peer_map *) pub_map, mbx_map;
 	pthread_mutex_t lock; /* maps, pipes, memory maps */
@@ -55,6 +56,7 @@ struct vb_peer {
 	_Atomic int doorbell; /* our descriptor of its doorbell, -1 not opened, -2 no use */
 	struct {
 		int number, fd;
+		uint64_t ino;
 	} pipe[VB_PEER_PIPES];
 	unsigned int next_pipe;
 	struct vb_memory_map *memory[64];
@@ -118,6 +120,11 @@ struct vb_mbx_cq *vb_peer_mbx_cq(struct vb_peer *p, uint32_t index);
  *          be reached; the peer then finds the work when it polls
  */
 int vb_peer_ring(struct vb_peer *p);
+
+/** vb_peer_same_process() - Does the peer's pid still name the process we mapped?
+ * Context: any thread; one system call. After opening something of it by pid
+ */
+bool vb_peer_same_process(const struct vb_peer *p);
 
 /** vb_peer_open_fd() - Open a descriptor of the peer anew
  * @number: Its number in the peer

@@ -63,6 +63,7 @@ struct vb_registry {
 	uint32_t slot;		  /* ours */
 	char dir[256];		  /* the runtime directory */
 	char name[160];		  /* of the files, without the ending */
+	bool own_dir;		  /* the directory is made and removed by us */
 	struct vb_registry *next; /* of this process, see registry.c */
 };
 
