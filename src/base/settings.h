@@ -13,7 +13,9 @@
  * none and the default holds. An ini file may have a section for each device, named
  * after it; what stands there holds for that device and comes first, being the most
  * particular. All is read once per process, at the first question, into static memory:
- * a text handed out stays good whatever the program does to its environment.
+ * a text handed out stays good whatever the program does to its environment. A
+ * constructor must not ask: programs set variables before they call the first verb.
+ * Names beginning with TEST_ belong to tests and are nobody's settings.
  *
  * Nothing is printed about a bad value: the default holds instead, and
  * vb_settings_problems() tells `verbena doctor` about it. The rows of settings.def say

@@ -8,8 +8,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/settings.h"
-
 static const char *const names[] = {
 #define VB_STEP_ROW(name) #name,
 #include "base/steps.def"
@@ -20,10 +18,11 @@ int vb_step_armed = -1;
 static int signal_at_step;
 static _Atomic int countdown;
 
-/* Before main, so that no step is missed and no later look at the environment is needed. */
+/* Before main, so that no step is missed and no later look at the environment is needed.
+ * Settings are read once, at the first question: not this early, before a program sets some. */
 __attribute__((constructor)) static void arm(void)
 {
-	const char *text = vb_setting("TEST_STEP");
+	const char *text = secure_getenv("VERBENA_TEST_STEP");
 	const char *colon = text ? strchr(text, ':') : NULL;
 	const char *count;
 
