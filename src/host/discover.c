@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,6 +12,7 @@
 #include "host/netdev.h"
 
 #define DEFAULT_NAME "verbena0"
+#define PROBLEMS_MAX 16
 
 /*
  * What is known of a port between two looks. Two copies, and a word that says which
@@ -27,14 +29,26 @@ static struct {
 	struct vb_device device[VB_DEVICES_MAX];
 	struct port port[VB_DEVICES_MAX][2];
 	_Atomic uint8_t whole[VB_DEVICES_MAX];
+	char problem[PROBLEMS_MAX][160];
+	size_t n_problems;
 } all;
 
 /* One device as the settings want it. */
 struct wish {
 	char name[IBV_SYSFS_NAME_MAX];
 	char netdev[IF_NAMESIZE];
-	bool has_section;
 };
+
+__attribute__((format(printf, 1, 2))) static void add_problem(const char *fmt, ...)
+{
+	va_list ap;
+
+	if (all.n_problems == PROBLEMS_MAX)
+		return;
+	va_start(ap, fmt);
+	vsnprintf(all.problem[all.n_problems++], sizeof(all.problem[0]), fmt, ap);
+	va_end(ap);
+}
 
 static bool is_wished(const struct wish *wishes, size_t n, const char *name)
 {
@@ -70,7 +84,11 @@ static size_t wishes_of_list(const char *list, struct wish *wishes)
 			break;
 		size_t len = strcspn(list, ", \t");
 
-		if (parse_wish(list, len, &wishes[n]) && !is_wished(wishes, n, wishes[n].name))
+		if (!parse_wish(list, len, &wishes[n]))
+			add_problem("DEVICES: \"%.*s\" cannot be a device", (int)len, list);
+		else if (is_wished(wishes, n, wishes[n].name))
+			add_problem("DEVICES: %s is there twice", wishes[n].name);
+		else
 			n++;
 		list += len;
 	}
@@ -83,8 +101,10 @@ static size_t wishes_of_sections(struct wish *wishes)
 	size_t n = 0;
 
 	for (size_t i = 0; n < VB_DEVICES_MAX && (name = vb_setting_section(i)); i++)
-		if (parse_wish(name, strcspn(name, ":"), &wishes[n]))
+		if (parse_wish(name, strlen(name), &wishes[n]) && !strchr(name, ':'))
 			n++;
+		else
+			add_problem("section [%s]: cannot be a device", name);
 	return n;
 }
 
@@ -118,21 +138,30 @@ static int choose_link(const struct wish *wish, struct vb_link *link)
 	uint32_t ifindex = *name ? vb_netdev_find(name) : 0;
 	int err = 0;
 
-	/* An interface that is not there is like none named: doctor says so. */
 	if (!ifindex)
 		err = vb_netdev_default(&ifindex);
 	if (!err)
 		err = vb_netdev_read(ifindex, link);
-	if (!err || is_shortage(err))
+	if (is_shortage(err))
 		return err;
-	vb_netdev_fallback(link);
+	if (err) {
+		add_problem("%s: the interfaces cannot be read (%s), loopback only", wish->name,
+			    strerror(-err));
+		vb_netdev_fallback(link);
+	}
+	/* An interface that is not there is like none named. */
+	if (*name && strcmp(name, link->name))
+		add_problem("%s: there is no interface %s, using %s", wish->name, name, link->name);
 	return 0;
 }
 
 static int find_devices(void)
 {
 	struct wish wishes[VB_DEVICES_MAX];
-	size_t n = read_wishes(wishes);
+	size_t n;
+
+	all.n_problems = 0;
+	n = read_wishes(wishes);
 
 	for (size_t i = 0; i < n; i++) {
 		struct vb_device *dev = &all.device[i];
@@ -187,6 +216,11 @@ struct vb_device *vb_device_find(const char *name)
 		if (!strcmp(all.device[i].ibv.name, name))
 			return &all.device[i];
 	return NULL;
+}
+
+const char *vb_devices_problem(size_t index)
+{
+	return index < all.n_problems ? all.problem[index] : NULL;
 }
 
 bool vb_device_is(const struct ibv_device *ibv)

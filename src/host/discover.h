@@ -36,6 +36,12 @@ struct vb_device *vb_device_at(size_t index);
  */
 struct vb_device *vb_device_find(const char *name);
 
+/** vb_devices_problem() - What the settings asked for and could not be had
+ * @index:  From 0; meaningful after vb_devices()
+ * Return:  a sentence for people, NULL past the last
+ */
+const char *vb_devices_problem(size_t index);
+
 /** vb_device_is() - Whether a pointer is one of the devices */
 bool vb_device_is(const struct ibv_device *ibv);
 

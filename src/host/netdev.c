@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/utsname.h>
 #include <unistd.h>
 
 #ifndef NETLINK_GET_STRICT_CHK
@@ -285,6 +286,22 @@ static int take_addr(const struct nlmsghdr *msg, void *arg)
 	return 0;
 }
 
+/* An interface without a MAC (a tunnel) gets a locally administered one, the same at
+ * every look and another on every host, so that its GUID and first GID are its own. */
+static void invent_mac(struct vb_link *link)
+{
+	uint64_t hash = 0xcbf29ce484222325ull;
+	struct utsname host;
+	const char *text[2] = {uname(&host) ? "" : host.nodename, link->name};
+
+	for (int i = 0; i < 2; i++)
+		for (const char *c = text[i]; *c; c++)
+			hash = (hash ^ (unsigned char)*c) * 0x100000001b3ull;
+	hash ^= hash >> 32;
+	memcpy(link->mac, &hash, sizeof(link->mac));
+	link->mac[0] = (uint8_t)((link->mac[0] & ~1) | 2);
+}
+
 /* 0 where the driver does not know, as virtual ones do. */
 static uint32_t read_speed(const char *name)
 {
@@ -328,6 +345,8 @@ int vb_netdev_read(uint32_t ifindex, struct vb_link *link)
 	if (!err)
 		err = ask_addrs(&s, ifindex, take_addr, link);
 	session_close(&s);
+	if (!err && !link->has_mac && !link->loopback)
+		invent_mac(link);
 	if (err)
 		memset(link, 0, sizeof(*link));
 	else

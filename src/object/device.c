@@ -38,30 +38,15 @@ bool vb_device_name_valid(const char *name)
 	return true;
 }
 
-static uint64_t hash_name(const char *name)
-{
-	uint64_t hash = 0xcbf29ce484222325ull;
-
-	for (; *name; name++)
-		hash = (hash ^ (unsigned char)*name) * 0x100000001b3ull;
-	return hash;
-}
-
-/* EUI-64 of the MAC. Interfaces without one get a locally administered number that
- * is the same at every start. Devices that share an interface differ in the last byte. */
+/* EUI-64 of the MAC, in host order. */
 static uint64_t guid_of(const struct vb_device *dev)
 {
 	uint8_t gid[16];
 	uint64_t guid;
 
-	if (dev->has_mac) {
-		vb_gid_from_mac(dev->mac, gid);
-		memcpy(&guid, gid + 8, sizeof(guid));
-		guid = be64toh(guid);
-	} else {
-		guid = (hash_name(dev->ifname) & 0x00ffffffffffffffull) | 0x0200000000000000ull;
-	}
-	return guid;
+	vb_gid_from_mac(dev->mac, gid);
+	memcpy(&guid, gid + 8, sizeof(guid));
+	return be64toh(guid);
 }
 
 static void set_text(char *to, size_t size, const char *text)
@@ -93,7 +78,8 @@ static void setup_identity(struct vb_device *dev, const char *section)
 	unsigned long long guid = guid_of(dev);
 	struct utsname host;
 
-	guid ^= (uint64_t)dev->index << 24; /* the fe of ff:fe, which no MAC makes */
+	/* Devices that share an interface differ in the fe of ff:fe, which no MAC makes. */
+	guid ^= (uint64_t)dev->index << 24;
 	vb_setting_guid(section, "NODE_GUID", &guid);
 	attr->node_guid = htobe64(guid);
 	vb_setting_guid(section, "SYS_IMAGE_GUID", &guid);
@@ -170,7 +156,6 @@ void vb_device_setup(struct vb_device *dev, uint32_t index, const char *name, co
 	dev->ifindex = link->ifindex;
 	memcpy(dev->ifname, link->name, sizeof(dev->ifname));
 	memcpy(dev->mac, link->mac, sizeof(dev->mac));
-	dev->has_mac = link->has_mac;
 	setup_names(dev, name);
 	setup_identity(dev, section);
 	setup_limits(dev, section);

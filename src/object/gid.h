@@ -36,8 +36,8 @@ struct vb_link {
 	bool up;      /* administratively */
 	bool carrier; /* the lower layer is up */
 	bool loopback;
-	bool has_mac;	     /* mac[] holds an Ethernet address */
-	uint8_t mac[6];	     /* all zero on a loopback interface */
+	bool has_mac;	     /* mac[] is the interface's own Ethernet address */
+	uint8_t mac[6];	     /* else an invented one; all zero on a loopback interface */
 	uint32_t mtu;	     /* bytes */
 	uint32_t speed_mbps; /* 0: the interface tells none */
 	uint32_t n_addrs;

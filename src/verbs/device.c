@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
-#include <fcntl.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -14,6 +12,7 @@
 #include "base/forkguard.h"
 #include "base/rules.h"
 #include "host/discover.h"
+#include "host/eventpipe.h"
 #include "object/context.h"
 #include "verbs/attach.h"
 #include "verbs/ops.h"
@@ -81,40 +80,20 @@ static int make_cmd_fd(void)
 	return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-/* The end that events are written to is open for reading too, so that no program
- * that closes its end earns a SIGPIPE; and it never blocks. */
-static int make_async_pipe(int *read_fd, int *write_fd)
-{
-	char path[64];
-	int fds[2];
-	int both;
-
-	if (pipe2(fds, O_CLOEXEC))
-		return -1;
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[1]);
-	both = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (both >= 0) {
-		close(fds[1]);
-		fds[1] = both;
-	} else {
-		fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	}
-	*read_fd = fds[0];
-	*write_fd = fds[1];
-	return 0;
-}
-
 static int open_descriptors(struct vb_context *ctx)
 {
 	struct ibv_context *context = &ctx->vctx.context;
+	int fds[2];
 
 	context->cmd_fd = make_cmd_fd();
 	if (context->cmd_fd < 0)
 		return -1;
-	if (make_async_pipe(&context->async_fd, &ctx->async_write_fd)) {
+	if (vb_eventpipe_create(fds)) {
 		close(context->cmd_fd);
 		return -1;
 	}
+	context->async_fd = fds[0];
+	ctx->async_write_fd = fds[1];
 	return 0;
 }
 

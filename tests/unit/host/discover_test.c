@@ -76,6 +76,7 @@ static void check_default_device(void *arg)
 	add_veth();
 	expect_count(1);
 	dev = device(0, "verbena0", "v0");
+	CHECK(!vb_devices_problem(0));
 	CHECK(be64toh(dev->attr.orig_attr.node_guid) == 0x021122fffe334455ull);
 	expect_gid(dev, 0, "fe80::211:22ff:fe33:4455");
 	expect_gid(dev, 1, "::ffff:10.5.0.1");
@@ -160,6 +161,8 @@ static void check_missing_interface(void *arg)
 	add_veth();
 	setenv("VERBENA_NETDEV", "nosuch0", 1);
 	device(0, "verbena0", "v0");
+	CHECK(strstr(vb_devices_problem(0), "nosuch0") && strstr(vb_devices_problem(0), "v0"));
+	CHECK(!vb_devices_problem(1));
 }
 
 static void check_none(void *arg)
@@ -180,6 +183,8 @@ static void check_several(void *arg)
 	a = device(0, "a", "v1");
 	b = device(1, "b", "v0");
 	c = device(2, "c", "lo");
+	CHECK(strstr(vb_devices_problem(0), "bad/name") && strstr(vb_devices_problem(1), "twice"));
+	CHECK(!vb_devices_problem(2));
 	expect_gid(b, 1, "::ffff:10.5.0.1");
 	expect_gid(c, 1, "::ffff:127.0.0.1");
 	CHECK(a->attr.orig_attr.node_guid != b->attr.orig_attr.node_guid);

@@ -126,6 +126,24 @@ static void check_default(void *arg)
 	expect_default("v3");
 }
 
+/* A link without a MAC of its own. */
+static void check_tunnel(void *arg)
+{
+	struct vb_link a, b;
+
+	CHECK(enter_namespace());
+	if (system("PATH=$PATH:/sbin:/usr/sbin ip tuntap add t0 mode tun 2>/dev/null")) {
+		fprintf(stderr, "no tunnel devices here\n");
+		return;
+	}
+	run_ip("tuntap add t1 mode tun");
+	a = look("t0");
+	b = look("t1");
+	CHECK(!a.has_mac && (a.mac[0] & 3) == 2 && memcmp(a.mac, b.mac, 6) != 0);
+	b = look("t0");
+	CHECK(memcmp(a.mac, b.mac, 6) == 0);
+}
+
 static void check_many_addresses(void *arg)
 {
 	struct vb_link link;
@@ -200,6 +218,7 @@ static void probe_namespace(void *arg)
 IN_CHILD(loopback)
 IN_CHILD(veth)
 IN_CHILD(default)
+IN_CHILD(tunnel)
 IN_CHILD(many_addresses)
 IN_CHILD(no_descriptors)
 IN_CHILD(nothing_left_open)
@@ -208,9 +227,13 @@ IN_CHILD(seccomp)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_loopback),       cmocka_unit_test(test_veth),
-		cmocka_unit_test(test_default),	       cmocka_unit_test(test_many_addresses),
-		cmocka_unit_test(test_no_descriptors), cmocka_unit_test(test_nothing_left_open),
+		cmocka_unit_test(test_loopback),
+		cmocka_unit_test(test_veth),
+		cmocka_unit_test(test_default),
+		cmocka_unit_test(test_many_addresses),
+		cmocka_unit_test(test_tunnel),
+		cmocka_unit_test(test_no_descriptors),
+		cmocka_unit_test(test_nothing_left_open),
 		cmocka_unit_test(test_seccomp),
 	};
 
