@@ -305,10 +305,10 @@ static void invent_mac(struct vb_link *link)
 /* 0 where the driver does not know, as virtual ones do. */
 static uint32_t read_speed(const char *name)
 {
-	struct {
+	union {
 		struct ethtool_link_settings head;
-		uint32_t maps[3 * 127];
-	} link = {.head = {.cmd = ETHTOOL_GLINKSETTINGS}};
+		uint32_t room[sizeof(struct ethtool_link_settings) / 4 + 3 * 127];
+	} link;
 	struct ifreq req = {0};
 	uint32_t speed = 0;
 	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
@@ -317,6 +317,8 @@ static uint32_t read_speed(const char *name)
 		fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return 0;
+	memset(&link, 0, sizeof(link));
+	link.head.cmd = ETHTOOL_GLINKSETTINGS;
 	memcpy(req.ifr_name, name, sizeof(req.ifr_name));
 	req.ifr_data = (void *)&link;
 	/* The first call tells how long the three bit maps are, as a negative number. */
