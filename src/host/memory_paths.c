@@ -197,8 +197,8 @@ static ssize_t by_proc_mem(struct vb_peer *p, uint64_t addr, const struct iovec 
 		return -1;
 	}
 	got = in ? pwritev(fd, iov, n, (off_t)addr) : preadv(fd, iov, n, (off_t)addr);
-	if (got < 0 && errno == EIO) /* no memory there */
-		errno = EFAULT;
+	if (got < 0 && errno == EIO) /* EFAULT is always the local side here */
+		errno = EREMOTEIO;
 	if (!got) { /* the address space is gone */
 		errno = ESRCH;
 		return -1;
@@ -268,6 +268,8 @@ int vb_cross_copy(struct vb_peer *p, uint64_t addr, const struct iovec *spans, i
 		}
 		if (got < 0 && errno == EINTR)
 			continue;
+		if (got < 0 && errno == EREMOTEIO)
+			return -EREMOTEIO;
 		if (got < 0 && errno == EFAULT)
 			return whose_fault(p, addr, iov, in);
 		if (got < 0 && errno == EPERM)
