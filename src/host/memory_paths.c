@@ -230,6 +230,8 @@ static int whose_fault(struct vb_peer *p, uint64_t addr, const struct iovec *iov
 	uint8_t byte;
 	struct iovec probe = {&byte, 1};
 
+	if (vb_cross_step(p) == VB_MEM_CROSS_PROC_MEM)
+		return -EFAULT;
 	if (!in)
 		return transfer(p, addr, &probe, 1, 1, false) == 1 ? -EFAULT : -EREMOTEIO;
 	return vb_memory_readable(iov[0].iov_base) ? -EREMOTEIO : -EFAULT;
