@@ -256,7 +256,7 @@ static void check_open_memory(void *arg)
 
 static void test_open_memory(void **state)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef VB_SANITIZED
 	skip(); /* a sanitizer cannot live with so little address space */
 #endif
 	assert_int_equal(run_in_child(check_open_memory, NULL), 0);
