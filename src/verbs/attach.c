@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/attach.h"
 
+#include "engine/engine.h"
+#include "object/device.h"
+
 int vb_context_attach(struct vb_context *ctx)
 {
+	int err = vb_engine_open(ctx->device->ibv.name, &ctx->engine);
+
+	if (err)
+		return err;
+	ctx->adapter = ctx->engine->adapter;
 	return 0;
 }
 
 void vb_context_detach(struct vb_context *ctx)
 {
+	vb_engine_close(ctx->engine);
+	ctx->engine = NULL;
+	ctx->adapter = NULL;
 }

@@ -1,0 +1,431 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "carrier/local.h"
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "base/spin.h"
+#include "host/access.h"
+#include "host/liveness.h"
+#include "host/memory.h"
+#include "host/notify.h"
+#include "host/words.h"
+
+#define MAX_SGE 32u
+/* Looks at a row its owner is changing before the QP counts as silent. */
+#define LOCKED_LOOKS 2000
+
+/* One message on its way into the target's process. */
+struct call {
+	struct vb_peer *peer;
+	struct vb_mbx_qp *mbx;
+	const struct vb_pub_qp *pub;
+	struct vb_pub_qp row; /* copy, consistent with `word` */
+	uint64_t word;
+	const struct vb_msg *msg;
+	struct vb_key_facts key; /* of the last look-up */
+	/* The receive looked at, published by complete(). */
+	uint64_t index;
+	struct vb_mbx_arrival *arrival;
+	struct vb_pub_sge sge[MAX_SGE];
+	uint32_t num_sge;
+	uint8_t place;
+};
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* The QP is still the one whose row was read. */
+static bool still_there(void *arg)
+{
+	const struct call *c = arg;
+
+	return atomic_load(&c->mbx->word) == c->word;
+}
+
+static bool read_key(struct call *c, uint32_t number)
+{
+	if (vb_memory_key(c->peer, number, &c->key))
+		return false;
+	c->key.still = still_there;
+	c->key.still_arg = c;
+	return true;
+}
+
+static bool env_lookup_key(void *ctx, uint32_t rkey, struct vb_key *out)
+{
+	struct call *c = ctx;
+
+	if (!read_key(c, rkey >> 8) || c->key.rkey != rkey)
+		return false;
+	*out = (struct vb_key){
+		.rkey = rkey,
+		.pd = c->key.pd,
+		.access = c->key.access,
+		.start = c->key.iova,
+		.length = c->key.length,
+	};
+	return true;
+}
+
+/* Does one scatter element of the target's receive stand? Leaves its key in c->key. */
+static bool sge_ok(struct call *c, const struct vb_pub_sge *sge)
+{
+	if (!read_key(c, sge->lkey >> 8) || c->key.lkey != sge->lkey)
+		return false;
+	if (c->key.pd != c->row.pd || !(c->key.access & VB_ACCESS_LOCAL_WRITE))
+		return false;
+	return sge->addr >= c->key.iova && sge->length <= c->key.length &&
+	       sge->addr - c->key.iova <= c->key.length - sge->length;
+}
+
+/* Copy the WQE of c->index out of the published part, with its length. */
+static bool read_wqe(struct call *c, struct vb_recv *out)
+{
+	uint64_t at = (c->index & (c->row.rq_size - 1)) * c->row.rq_stride;
+	const struct vb_pub_wqe *wqe =
+		vb_peer_pub_at(c->peer, c->row.rq_wqes + at, c->row.rq_stride);
+	struct vb_pub_wqe head;
+
+	if (!wqe)
+		return false;
+	vb_row_read(&head, wqe, sizeof(head));
+	c->num_sge = head.num_sge;
+	if (c->num_sge > MAX_SGE || c->num_sge > c->row.rq_max_sge)
+		return false;
+	vb_row_read(c->sge, wqe->sge, c->num_sge * sizeof(c->sge[0]));
+	out->length = 0;
+	out->sges_ok = true;
+	for (uint32_t i = 0; i < c->num_sge; i++) {
+		out->length += c->sge[i].length;
+		if (c->sge[i].length && !sge_ok(c, &c->sge[i]))
+			out->sges_ok = false;
+	}
+	return true;
+}
+
+static bool row_has_queue(const struct vb_pub_qp *row)
+{
+	return row->rq_size && !(row->rq_size & (row->rq_size - 1)) && row->rq_max_sge <= MAX_SGE &&
+	       row->rq_stride >=
+		       sizeof(struct vb_pub_wqe) + row->rq_max_sge * sizeof(struct vb_pub_sge);
+}
+
+static enum vb_take env_take_recv(void *ctx, struct vb_recv *out)
+{
+	struct call *c = ctx;
+	uint64_t posted, word;
+
+	if (!c->row.rq_size)
+		return VB_TAKE_NONE;
+	if (!row_has_queue(&c->row))
+		return VB_TAKE_GONE;
+	for (;;) {
+		c->index = atomic_load(&c->mbx->head);
+		posted = atomic_load_explicit(&c->pub->rq_posted, memory_order_acquire);
+		if (c->index >= posted)
+			return VB_TAKE_NONE;
+		c->arrival = vb_peer_mbx_at(c->peer,
+					    c->row.rq_arrivals + (c->index & (c->row.rq_size - 1)) *
+									 sizeof(*c->arrival),
+					    sizeof(*c->arrival));
+		if (posted - c->index > c->row.rq_size || !c->arrival)
+			return VB_TAKE_GONE;
+		word = atomic_load(&c->arrival->word);
+		if (word == vb_arrival_make(c->index, VB_ARRIVAL_EMPTY))
+			break;
+		if (word != vb_arrival_make(c->index, VB_ARRIVAL_FULL))
+			return VB_TAKE_GONE;
+		/* Whoever published it ended before it counted it. */
+		vb_head_advance(&c->mbx->head, c->index);
+	}
+	c->place = VB_PLACE_DIRECT;
+	return read_wqe(c, out) ? VB_TAKE_OK : VB_TAKE_GONE;
+}
+
+static enum vb_copy copy_result(const struct call *c, int err)
+{
+	switch (err) {
+	case 0:
+		return VB_COPY_OK;
+	case -EFAULT:
+		return VB_COPY_FAULT_LOCAL;
+	case -EPERM:
+		return VB_COPY_UNREACHABLE;
+	case -ECANCELED:
+		/* The QP left, or only the key did. */
+		return still_there((void *)(uintptr_t)c) ? VB_COPY_FAULT_REMOTE : VB_COPY_GONE;
+	case -ESRCH:
+	case -EAGAIN:
+		return VB_COPY_GONE;
+	default:
+		return VB_COPY_FAULT_REMOTE;
+	}
+}
+
+static void gather(uint8_t *to, const struct vb_payload *payload, uint64_t length)
+{
+	for (int i = 0; i < payload->n && length; i++) {
+		uint64_t part = payload->iov[i].iov_len < length ? payload->iov[i].iov_len : length;
+
+		memcpy(to, payload->iov[i].iov_base, part);
+		to += part;
+		length -= part;
+	}
+}
+
+/* A place in the mailbox from which the owner's poll copies, NULL where none fits. */
+static uint8_t *scatter_place(struct call *c, uint64_t length)
+{
+	uint64_t polled;
+
+	if (c->peer->self || !vb_memory_allowed(VB_MEM_SCATTER))
+		return NULL;
+	if (length <= VB_LINE_BYTES) {
+		c->place = VB_PLACE_LINE;
+		return c->arrival->line;
+	}
+	if (length > VB_BOUNCE_BYTES || !c->row.bounce_slots ||
+	    (c->row.bounce_slots & (c->row.bounce_slots - 1)))
+		return NULL;
+	polled = atomic_load_explicit(&c->pub->rq_polled, memory_order_acquire);
+	if (c->index - polled >= c->row.bounce_slots)
+		return NULL;
+	c->place = VB_PLACE_BOUNCE;
+	return vb_peer_mbx_at(
+		c->peer, c->row.bounce + (c->index & (c->row.bounce_slots - 1)) * VB_BOUNCE_BYTES,
+		VB_BOUNCE_BYTES);
+}
+
+/* Advance a local list by what was copied; the first span is changed in place. */
+static void advance(struct iovec **iov, int *n, uint64_t bytes)
+{
+	while (*n && bytes >= (*iov)->iov_len) {
+		bytes -= (*iov)->iov_len;
+		(*iov)++;
+		(*n)--;
+	}
+	if (*n) {
+		(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + bytes;
+		(*iov)->iov_len -= bytes;
+	}
+}
+
+static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *payload,
+				    uint64_t length)
+{
+	struct iovec copy[MAX_SGE];
+	struct iovec *iov = copy;
+	int n = payload->n;
+	uint8_t *place = scatter_place(c, length);
+
+	if (place) {
+		gather(place, payload, length);
+		VB_STEP(SEND_COPIED);
+		return VB_COPY_OK;
+	}
+	c->place = VB_PLACE_DIRECT;
+	memcpy(copy, payload->iov, (size_t)n * sizeof(copy[0]));
+	for (uint32_t i = 0; i < c->num_sge && length; i++) {
+		uint64_t part = c->sge[i].length < length ? c->sge[i].length : length;
+		int err;
+
+		if (!part)
+			continue;
+		if (!sge_ok(c, &c->sge[i]))
+			return VB_COPY_FAULT_REMOTE;
+		err = vb_memory_copy_in(c->peer, &c->key, vb_key_addr(&c->key, c->sge[i].addr), iov,
+					n, part);
+		if (err)
+			return copy_result(c, err);
+		advance(&iov, &n, part);
+		length -= part;
+	}
+	VB_STEP(SEND_COPIED);
+	return VB_COPY_OK;
+}
+
+static enum vb_copy env_copy_in(void *ctx, const struct vb_place *to, uint64_t offset,
+				const void *payload, uint64_t length)
+{
+	const struct vb_payload *from = payload;
+	struct call *c = ctx;
+
+	if (from->fault)
+		return VB_COPY_FAULT_LOCAL;
+	if (to->recv)
+		return copy_to_receive(c, from, length);
+	return copy_result(c, vb_memory_copy_in(c->peer, &c->key,
+						vb_key_addr(&c->key, to->target->addr) + offset,
+						from->iov, from->n, length));
+}
+
+static enum vb_copy env_copy_out(void *ctx, const struct vb_target *from, uint64_t offset,
+				 const void *payload, uint64_t length)
+{
+	const struct vb_payload *to = payload;
+	struct call *c = ctx;
+
+	if (to->fault)
+		return VB_COPY_FAULT_LOCAL;
+	return copy_result(c, vb_memory_copy_out(c->peer, &c->key,
+						 vb_key_addr(&c->key, from->addr) + offset, to->iov,
+						 to->n, length));
+}
+
+static enum vb_copy env_atomic(void *ctx, const struct vb_target *target, enum vb_atomic kind,
+			       uint64_t compare_add, uint64_t swap, uint64_t *old)
+{
+	struct call *c = ctx;
+	const struct vb_payload *to = c->msg->payload;
+
+	if (to->fault)
+		return VB_COPY_FAULT_LOCAL;
+	return copy_result(
+		c, vb_memory_atomic(c->peer, &c->key, vb_key_addr(&c->key, target->addr),
+				    kind == VB_ATOMIC_CMP_SWP ? VB_MEM_CMP_SWP : VB_MEM_FETCH_ADD,
+				    compare_add, swap, old));
+}
+
+static enum vb_copy env_invalidate(void *ctx, const struct vb_key *key)
+{
+	return VB_COPY_FAULT_REMOTE; /* no key is invalidatable: the check comes first */
+}
+
+static bool env_complete(void *ctx, const struct vb_recv *recv,
+			 const struct vb_recv_completion *completion)
+{
+	struct call *c = ctx;
+	struct vb_mbx_arrival *arrival = c->arrival;
+	struct vb_mbx_cq *cq;
+
+	arrival->time_ns = now_ns();
+	arrival->byte_len = completion->byte_len;
+	arrival->imm = completion->imm_or_key;
+	arrival->src_qpn = completion->src_qpn;
+	arrival->opcode = (uint8_t)(completion->opcode - VB_WC_OP_RECV);
+	arrival->status = (uint8_t)completion->status;
+	arrival->flags = (uint8_t)completion->flags;
+	arrival->place = completion->status ? VB_PLACE_DIRECT : c->place;
+	if (!still_there(c) || !vb_arrival_publish(&arrival->word, c->index))
+		return false;
+	vb_head_advance(&c->mbx->head, c->index);
+	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
+	if (cq) {
+		vb_ready_set(&cq->ready, c->row.recv_bit);
+		vb_notify(c->peer, c->row.recv_cq, completion->solicited || completion->status);
+	}
+	return true;
+}
+
+static const struct vb_resp_env env = {
+	.lookup_key = env_lookup_key,
+	.take_recv = env_take_recv,
+	.copy_in = env_copy_in,
+	.copy_out = env_copy_out,
+	.atomic = env_atomic,
+	.invalidate = env_invalidate,
+	.complete = env_complete,
+};
+
+/* Read the target's row so that it belongs to one word; LOCKED is waited out shortly. */
+static bool read_row(struct call *c, uint32_t qpn)
+{
+	c->pub = vb_peer_pub_qp(c->peer, qpn);
+	c->mbx = vb_peer_mbx_qp(c->peer, qpn);
+	if (!c->pub || !c->mbx)
+		return false;
+	for (int i = 0; i < LOCKED_LOOKS; i++) {
+		c->word = atomic_load(&c->mbx->word);
+		if (vb_qpw_state(c->word) != VB_QPW_LOCKED) {
+			/* The counters behind the row are not part of it. */
+			vb_row_read(&c->row, c->pub, offsetof(struct vb_pub_qp, rq_posted));
+			atomic_thread_fence(memory_order_acquire);
+			if (atomic_load(&c->mbx->word) == c->word)
+				return true;
+		}
+		vb_pause();
+	}
+	return false;
+}
+
+static void describe(const struct call *c, uint32_t qpn, struct vb_resp_qp *qp)
+{
+	int64_t psn = vb_psnw_get(&c->mbx->psn, vb_qpw_epoch(c->word));
+	uint32_t mtu = c->row.path_mtu >= 1 && c->row.path_mtu <= 5 ? c->row.path_mtu : 1;
+
+	*qp = (struct vb_resp_qp){
+		.state = vb_qpw_state(c->word) == VB_QPW_READY ? VB_QPS_RTS : VB_QPS_ERR,
+		.type = (enum vb_qp_type)c->row.type,
+		.qpn = qpn,
+		.pd = c->row.pd,
+		.access = c->row.access,
+		.path_mtu = 128u << mtu,
+		.dest_qpn = c->row.dest_qpn,
+		.max_dest_rd_atomic = c->row.max_dest_rd_atomic,
+		.min_rnr_timer = c->row.min_rnr_timer & 31,
+		.other_generation = c->row.qpn != qpn || psn < 0,
+		.epsn = vb_psn((uint32_t)psn),
+	};
+	memcpy(qp->dest_gid, c->row.dest_gid, sizeof(qp->dest_gid));
+}
+
+/* The message broke a rule: the owner is to move its QP to ERR. */
+static void fail_target(struct call *c, uint32_t qpn, enum vb_verdict verdict)
+{
+	uint32_t index;
+	struct vb_mbx_cq *cq;
+
+	if (!vb_qpw_fail(&c->mbx->word, c->word, (uint8_t)verdict))
+		return;
+	if (vb_peer_index(c->peer, qpn, &index))
+		vb_ready_set(&c->peer->mbx->attention, index % 4096);
+	VB_STEP(ATTENTION_SET);
+	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
+	if (cq)
+		vb_ready_set(&cq->ready, c->row.recv_bit);
+	vb_peer_ring(c->peer);
+}
+
+static void run(struct call *c, uint32_t qpn, const struct vb_msg *msg, struct vb_msg_result *res)
+{
+	struct vb_resp_qp qp;
+
+	if (!read_row(c, qpn)) {
+		res->verdict = VB_V_DROP_NO_QP;
+		return;
+	}
+	describe(c, qpn, &qp);
+	vb_rc_resp_message(&qp, &env, c, msg, res);
+	if (res->verdict == VB_V_ACCEPTED)
+		vb_psnw_advance(&c->mbx->psn, vb_qpw_epoch(c->word), qp.epsn.v, res->epsn.v);
+	else if (res->target_err)
+		fail_target(c, qpn, res->verdict);
+}
+
+enum vb_verdict vb_local_send(struct vb_peer *p, uint32_t qpn, const struct vb_msg *msg,
+			      struct vb_msg_result *res)
+{
+	struct call c;
+	int ticket;
+
+	c.peer = p;
+	c.msg = msg;
+	memset(res, 0, sizeof(*res));
+	res->event = VB_EVENT_NONE;
+	if (vb_peer_dead(p))
+		return res->verdict = VB_V_DROP_DEAD;
+	ticket = vb_access_begin(p->adapter, p, qpn, msg->rkey);
+	if (ticket < 0)
+		return res->verdict = VB_V_DROP_BUSY;
+	VB_STEP(ACCESS_ANNOUNCED);
+	run(&c, qpn, msg, res);
+	vb_access_end(p->adapter, ticket);
+	return res->verdict;
+}

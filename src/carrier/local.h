@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_CARRIER_LOCAL_H
+#define VB_CARRIER_LOCAL_H
+
+#include <stdbool.h>
+#include <sys/uio.h>
+
+#include "host/peer.h"
+#include "transport/rc_msg.h"
+
+/*
+ * Theory of operation
+ *
+ * The carrier within a host is a call. The initiator's thread maps the target's
+ * segment, reads the target QP's row, and runs the target's responder
+ * (transport/rc_msg) with an environment that reads keys and receives from the target's
+ * published part, moves bytes by the memory ladder and publishes arrivals in the
+ * target's mailbox. This file knows no opcode and makes no decision of the protocol.
+ *
+ * A receive is only looked at when it is "taken": what takes it is the publication of
+ * its arrival, one compare-and-swap. Whatever ends a message before that leaves
+ * the receive to its owner (docs/shared-words.md).
+ */
+
+/* Local side of a message, as the environment understands it. */
+struct vb_payload {
+	const struct iovec *iov;
+	int n;
+	bool fault; /* the local buffers failed their check: known only when it is their turn */
+};
+
+/** vb_local_send() - Run a message on a QP of a process of this host
+ * @p:      The target's process
+ * @qpn:    The target QP
+ * @msg:    The message; payload points to a struct vb_payload
+ * @res:    Filled, whatever the verdict
+ * Context: initiator's send queue is running, no lock a poller or peer needs is held
+ * Return:  the verdict
+ */
+enum vb_verdict vb_local_send(struct vb_peer *p, uint32_t qpn, const struct vb_msg *msg,
+			      struct vb_msg_result *res);
+
+#endif

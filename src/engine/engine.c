@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/engine.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine/thread.h"
+
+static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
+static struct vb_engine *list;
+
+uint64_t vb_now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+/* In a child made by fork the list names the parent's engines, and the lock may be held
+ * by a thread that is not there. */
+static void fresh_after_fork(void)
+{
+	list = NULL;
+	pthread_mutex_init(&list_lock, NULL);
+}
+
+__attribute__((constructor)) static void watch_fork(void)
+{
+	pthread_atfork(NULL, NULL, fresh_after_fork);
+}
+
+static int create(const char *device, struct vb_engine **out)
+{
+	struct vb_engine *engine = calloc(1, sizeof(*engine));
+	int err;
+
+	if (!engine)
+		return -ENOMEM;
+	err = vb_adapter_open(device, &engine->adapter);
+	if (err) {
+		free(engine);
+		return err;
+	}
+	pthread_mutex_init(&engine->timer_lock, NULL);
+	pthread_mutex_init(&engine->thread_lock, NULL);
+	atomic_store(&engine->next_ns, VB_NEVER);
+	engine->epoll_fd = engine->timer_fd = engine->wake_fd = -1;
+	*out = engine;
+	return 0;
+}
+
+int vb_engine_open(const char *device, struct vb_engine **out)
+{
+	struct vb_engine *engine;
+	int err = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (engine = list; engine; engine = engine->next)
+		if (!strcmp(engine->adapter->device, device))
+			break;
+	if (!engine) {
+		err = create(device, &engine);
+		if (!err) {
+			engine->next = list;
+			list = engine;
+		}
+	}
+	if (!err)
+		engine->users++;
+	pthread_mutex_unlock(&list_lock);
+	*out = err ? NULL : engine;
+	return err;
+}
+
+static void destroy(struct vb_engine *engine)
+{
+	vb_thread_stop(engine);
+	vb_adapter_close(engine->adapter);
+	vb_keys_free(&engine->keys);
+	vb_sparse_fini(&engine->qps);
+	vb_sparse_fini(&engine->cqs);
+	pthread_mutex_destroy(&engine->timer_lock);
+	pthread_mutex_destroy(&engine->thread_lock);
+	free(engine);
+}
+
+void vb_engine_close(struct vb_engine *engine)
+{
+	struct vb_engine **at;
+	bool last;
+
+	pthread_mutex_lock(&list_lock);
+	last = --engine->users == 0;
+	for (at = &list; last && *at; at = &(*at)->next)
+		if (*at == engine) {
+			*at = engine->next;
+			break;
+		}
+	pthread_mutex_unlock(&list_lock);
+	if (last)
+		destroy(engine);
+}

@@ -1,0 +1,280 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Creation, states and end of a QP as peers see it. */
+#include <errno.h>
+#include <string.h>
+
+#include "engine/objects.h"
+#include "engine/receive.h"
+#include "engine/requester.h"
+#include "host/access.h"
+#include "host/words.h"
+
+#define BOUNCE_SLOTS 16u
+
+static uint64_t wqe_stride(const struct vb_qp *qp)
+{
+	return (sizeof(struct vb_pub_wqe) + qp->cap.max_recv_sge * sizeof(struct vb_pub_sge) + 63) &
+	       ~63ull;
+}
+
+static void free_rings(struct vb_adapter *a, struct vb_qp *qp)
+{
+	struct vb_rq *rq = &qp->rq;
+
+	vb_adapter_free_pub(a, rq->wqes, rq->size * wqe_stride(qp), 64);
+	vb_adapter_free_mbx(a, rq->arrivals, rq->size * sizeof(struct vb_mbx_arrival), 64);
+	vb_adapter_free_mbx(a, rq->bounce, rq->bounce_slots * VB_BOUNCE_BYTES, 64);
+	rq->wqes = rq->arrivals = rq->bounce = 0;
+}
+
+/* The rings that peers reach. */
+static int alloc_rings(struct vb_adapter *a, struct vb_qp *qp)
+{
+	struct vb_rq *rq = &qp->rq;
+
+	if (!rq->size)
+		return 0;
+	rq->bounce_slots = rq->size < BOUNCE_SLOTS ? rq->size : BOUNCE_SLOTS;
+	rq->wqes = vb_adapter_alloc_pub(a, rq->size * wqe_stride(qp), 64);
+	rq->arrivals = vb_adapter_alloc_mbx(a, rq->size * sizeof(struct vb_mbx_arrival), 64);
+	rq->bounce = vb_adapter_alloc_mbx(a, rq->bounce_slots * VB_BOUNCE_BYTES, 64);
+	if (!rq->wqes || !rq->arrivals || !rq->bounce) {
+		free_rings(a, qp);
+		return -ENOMEM;
+	}
+	rq->wqe_bytes = vb_adapter_pub_at(a, rq->wqes);
+	rq->records = vb_adapter_mbx_at(a, rq->arrivals);
+	rq->bounce_bytes = vb_adapter_mbx_at(a, rq->bounce);
+	return 0;
+}
+
+/* Write what peers read. Between lock and unlock of the word. */
+static void publish(struct vb_qp *qp)
+{
+	struct vb_pub_qp row = {
+		.qpn = qp->ibv.qp_num,
+		.type = qp->ibv.qp_type,
+		.pd = vb_qp_pd(qp)->number,
+		.access = qp->attr.qp_access_flags,
+		.dest_qpn = qp->attr.dest_qp_num,
+		.path_mtu = (uint8_t)qp->attr.path_mtu,
+		.min_rnr_timer = qp->attr.min_rnr_timer,
+		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
+		.recv_cq = vb_cq_of(qp->ibv.recv_cq)->index,
+		.recv_bit = qp->recv_bit,
+		.rq_size = qp->rq.size,
+		.rq_stride = (uint32_t)wqe_stride(qp),
+		.rq_max_sge = qp->cap.max_recv_sge,
+		.bounce_slots = qp->rq.bounce_slots,
+		.rq_wqes = qp->rq.wqes,
+		.rq_arrivals = qp->rq.arrivals,
+		.bounce = qp->rq.bounce,
+	};
+
+	memcpy(row.own_gid, qp->own_gid.raw, sizeof(row.own_gid));
+	memcpy(row.dest_gid, qp->attr.ah_attr.grh.dgid.raw, sizeof(row.dest_gid));
+	vb_row_write(qp->pub, &row, offsetof(struct vb_pub_qp, rq_posted));
+}
+
+static int take_rows(struct vb_adapter *a, struct vb_qp *qp)
+{
+	int err = vb_adapter_new_index(a, VB_NUMBER_QP, &qp->index, &qp->ibv.qp_num);
+
+	if (err)
+		return err;
+	qp->pub = vb_adapter_pub_qp(a, qp->index);
+	qp->mbx = vb_adapter_mbx_qp(a, qp->index);
+	if (qp->pub && qp->mbx)
+		return 0;
+	vb_adapter_free_index(a, VB_NUMBER_QP, qp->index);
+	return -ENOMEM;
+}
+
+/* A fresh row: nothing of the number's last QP is left in it. */
+static void init_rows(struct vb_qp *qp)
+{
+	qp->epoch = vb_qpw_epoch(atomic_load(&qp->mbx->word)) + 1;
+	vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
+	publish(qp);
+	atomic_store(&qp->pub->rq_posted, 0);
+	atomic_store(&qp->pub->rq_polled, 0);
+	atomic_store(&qp->mbx->head, 0);
+	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_DOWN);
+}
+
+static int enter_tables(struct vb_engine *engine, struct vb_qp *qp)
+{
+	int err = vb_cq_reserve(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
+
+	if (err)
+		return err;
+	err = vb_receive_join(qp);
+	if (!err) {
+		err = vb_sparse_set(&engine->qps, qp->index, qp);
+		if (!err)
+			return 0;
+		vb_receive_leave(qp);
+	}
+	vb_cq_release(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
+	return err;
+}
+
+int vb_engine_qp_create(struct vb_engine *engine, struct vb_qp *qp)
+{
+	int err = vb_qp_queues_init(qp);
+
+	if (err)
+		return err;
+	err = alloc_rings(engine->adapter, qp);
+	if (err)
+		goto no_rings;
+	err = take_rows(engine->adapter, qp);
+	if (err)
+		goto no_rows;
+	err = enter_tables(engine, qp);
+	if (err)
+		goto no_tables;
+	atomic_store(&qp->sq.deadline_ns, VB_NEVER);
+	qp->attr.qp_state = IBV_QPS_RESET;
+	init_rows(qp);
+	return 0;
+no_tables:
+	vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, qp->index);
+no_rows:
+	free_rings(engine->adapter, qp);
+no_rings:
+	vb_qp_queues_fini(qp);
+	return err;
+}
+
+/* Make the QP silent with a new epoch, and wait for messages under way. True: nobody
+ * can touch the rings any more. */
+static bool take_down(struct vb_engine *engine, struct vb_qp *qp)
+{
+	qp->epoch = (qp->epoch + 1) & 0xffffff;
+	vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
+	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_DOWN);
+	return vb_access_wait(engine->adapter, qp->ibv.qp_num, 0, VB_ACCESS_BOUND_NS);
+}
+
+void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
+{
+	bool clear;
+
+	vb_requester_hold(qp);
+	atomic_store(&qp->state, IBV_QPS_RESET);
+	atomic_store(&qp->sq.next, atomic_load(&qp->sq.posted));
+	vb_requester_release(engine, qp);
+	clear = take_down(engine, qp);
+	vb_engine_forget(engine, qp);
+	vb_sparse_set(&engine->qps, qp->index, NULL);
+	vb_grace_wait(&engine->grace);
+	/* A section that was open may have asked for one more run. */
+	vb_engine_forget(engine, qp);
+	vb_receive_leave(qp);
+	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
+	vb_cq_release(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
+	/* Rings that a stopped peer may still write to are never used again. */
+	if (clear)
+		free_rings(engine->adapter, qp);
+	vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, qp->index);
+	vb_peer_put(qp->peer);
+	vb_qp_queues_fini(qp);
+}
+
+/* RESET: everything posted vanishes, attributes return to zero. */
+static int reset(struct vb_engine *engine, struct vb_qp *qp)
+{
+	bool clear = take_down(engine, qp);
+
+	vb_engine_forget(engine, qp);
+	atomic_store(&qp->sq.next, atomic_load(&qp->sq.posted));
+	atomic_store(&qp->sq.freed, atomic_load(&qp->sq.posted));
+	qp->sq.waiting = false;
+	qp->sq.drained_told = false;
+	qp->sq.signaled = 0;
+	qp->first_error_told = false;
+	qp->comm_est_told = false;
+	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
+	vb_receive_forget(qp);
+	if (!clear && alloc_rings(engine->adapter, qp))
+		return -ENOMEM;
+	memset(&qp->attr, 0, sizeof(qp->attr));
+	vb_peer_put(qp->peer);
+	qp->peer = NULL;
+	return 0;
+}
+
+static enum vb_qpw_state word_state(int state)
+{
+	switch (state) {
+	case IBV_QPS_RTR:
+	case IBV_QPS_RTS:
+	case IBV_QPS_SQD:
+		return VB_QPW_READY;
+	case IBV_QPS_ERR:
+		return VB_QPW_ERROR;
+	default:
+		return VB_QPW_DOWN;
+	}
+}
+
+/* Publish new attributes under the word; a message a peer failed us with meanwhile is kept. */
+static void republish(struct vb_qp *qp, int to, int mask)
+{
+	uint64_t old = vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
+
+	publish(qp);
+	if (mask & IBV_QP_RQ_PSN)
+		vb_psnw_set(&qp->mbx->psn, qp->epoch, qp->attr.rq_psn);
+	if (vb_qpw_state(old) == VB_QPW_FAILED && vb_qpw_epoch(old) == (qp->epoch & 0xffffff))
+		atomic_store(&qp->mbx->word,
+			     vb_qpw_make(qp->epoch, ++qp->seq, vb_qpw_cause(old), VB_QPW_FAILED));
+	else
+		vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, word_state(to));
+}
+
+static void apply(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_qp_attr *attr,
+		  int mask, int to)
+{
+	vb_qp_apply(qp, attr, mask);
+	if (mask & IBV_QP_SQ_PSN)
+		qp->sq.psn = vb_psn(qp->attr.sq_psn);
+	if (mask & (IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY))
+		vb_rc_budget_init(&qp->sq.budget, qp->attr.timeout, qp->attr.retry_cnt,
+				  qp->attr.rnr_retry);
+	if (to == IBV_QPS_RTR)
+		vb_engine_start(engine);
+	if (to != IBV_QPS_SQD)
+		qp->sq.drained_told = false;
+	republish(qp, to, mask);
+	atomic_store(&qp->state, to);
+}
+
+int vb_engine_qp_modify(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_qp_attr *attr,
+			int mask, const union ibv_gid *own_gid, bool local)
+{
+	int from = atomic_load(&qp->state);
+	int to = mask & IBV_QP_STATE ? (int)attr->qp_state : from;
+	int err = 0;
+
+	vb_requester_hold(qp);
+	if (to == IBV_QPS_RESET) {
+		atomic_store(&qp->state, IBV_QPS_RESET);
+		err = reset(engine, qp);
+	} else if (to == IBV_QPS_ERR) {
+		if (from != IBV_QPS_ERR)
+			vb_requester_error(engine, qp);
+	} else {
+		if (mask & IBV_QP_AV) {
+			qp->own_gid = *own_gid;
+			qp->dest_local = local;
+		}
+		apply(engine, qp, attr, mask, to);
+	}
+	vb_requester_release(engine, qp);
+	/* What was posted before RTS, or while drained, runs now. */
+	if (to == IBV_QPS_RTS || to == IBV_QPS_SQD)
+		vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
+	return err;
+}

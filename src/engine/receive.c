@@ -1,0 +1,336 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation
+ *
+ * A receive is posted by writing it into the published ring and marking its arrival
+ * record EMPTY. Whoever sends to the QP fills the record and sets the QP's bit in
+ * the ready set of its CQ; polling follows the bits to the QPs and takes records in
+ * order. Data that travelled in the mailbox is copied into the program's buffers
+ * here. The record was written by another process: nothing in it is relied on.
+ */
+#include "engine/receive.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rules.h"
+#include "engine/explain.h"
+#include "host/notify.h"
+#include "host/words.h"
+
+#define MAX_BITS 4096u
+/* Arrivals taken from one QP before the others are looked at. */
+#define HOT_RUN 32u
+
+static int grow_members(struct vb_cq *cq)
+{
+	uint32_t size = cq->members_size ? cq->members_size * 2 : 4;
+	struct vb_qp **members;
+
+	if (cq->next_bit < cq->members_size || cq->members_size == MAX_BITS)
+		return 0;
+	members = realloc(cq->members, size * sizeof(struct vb_qp *));
+	if (!members)
+		return -ENOMEM;
+	memset(members + cq->members_size, 0, (size - cq->members_size) * sizeof(struct vb_qp *));
+	cq->members = members;
+	cq->members_size = size;
+	return 0;
+}
+
+int vb_receive_join(struct vb_qp *qp)
+{
+	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
+	int err;
+
+	vb_spin_lock(&cq->lock);
+	err = grow_members(cq);
+	if (!err) {
+		qp->recv_bit = cq->next_bit++ % MAX_BITS;
+		if (cq->next_bit == cq->members_size && cq->members_size == MAX_BITS)
+			cq->next_bit = 0;
+		qp->members_next = cq->members[qp->recv_bit];
+		cq->members[qp->recv_bit] = qp;
+	}
+	vb_spin_unlock(&cq->lock);
+	return err;
+}
+
+static void visit_remove(struct vb_cq *cq, struct vb_qp *qp)
+{
+	struct vb_qp *before = NULL;
+
+	for (struct vb_qp *at = cq->visit; at; before = at, at = at->visit_next) {
+		if (at != qp)
+			continue;
+		if (before)
+			before->visit_next = qp->visit_next;
+		else
+			cq->visit = qp->visit_next;
+		if (cq->visit_last == qp)
+			cq->visit_last = before;
+		break;
+	}
+	qp->visiting = false;
+}
+
+void vb_receive_leave(struct vb_qp *qp)
+{
+	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
+
+	vb_spin_lock(&cq->lock);
+	visit_remove(cq, qp);
+	if (cq->hot == qp)
+		cq->hot = NULL;
+	for (struct vb_qp **at = &cq->members[qp->recv_bit]; *at; at = &(*at)->members_next)
+		if (*at == qp) {
+			*at = qp->members_next;
+			break;
+		}
+	vb_spin_unlock(&cq->lock);
+}
+
+/* Tell the receive CQ's pollers, and whoever waits for its event, to look at the QP. */
+static void point_at(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
+
+	vb_ready_set(&cq->mbx->ready, qp->recv_bit);
+	if (qp->rq.size && atomic_load(&qp->rq.polled) != atomic_load(&qp->rq.posted))
+		vb_notify(engine->adapter->self, cq->index, true);
+}
+
+static void publish_wqe(struct vb_qp *qp, const struct ibv_recv_wr *wr, uint64_t index)
+{
+	struct vb_rq *rq = &qp->rq;
+	struct vb_pub_wqe *wqe =
+		(struct vb_pub_wqe *)(void *)(rq->wqe_bytes +
+					      (index & rq->mask) * qp->pub->rq_stride);
+	struct vb_pub_wqe head = {.num_sge = (uint32_t)wr->num_sge};
+
+	static_assert(sizeof(struct vb_pub_sge) == sizeof(struct ibv_sge), "same layout");
+	vb_row_write(wqe, &head, sizeof(head));
+	vb_row_write(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+}
+
+int vb_receive_post(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_recv_wr *wr)
+{
+	struct vb_rq *rq = &qp->rq;
+	struct vb_rwqe *wqe;
+	uint64_t index;
+
+	pthread_mutex_lock(&qp->rq_lock);
+	index = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+	if (index - atomic_load_explicit(&rq->polled, memory_order_acquire) >=
+	    qp->cap.max_recv_wr) {
+		pthread_mutex_unlock(&qp->rq_lock);
+		return -ENOSPC;
+	}
+	wqe = vb_rq_slot(rq, index);
+	wqe->wr_id = wr->wr_id;
+	wqe->num_sge = (uint32_t)wr->num_sge;
+	if (wr->num_sge)
+		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
+	publish_wqe(qp, wr, index);
+	vb_arrival_post(&rq->records[index & rq->mask].word, &qp->pub->rq_posted, index);
+	atomic_store_explicit(&rq->posted, index + 1, memory_order_release);
+	pthread_mutex_unlock(&qp->rq_lock);
+	if (atomic_load(&qp->flush_recv))
+		point_at(engine, qp);
+	return 0;
+}
+
+void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp)
+{
+	atomic_store(&qp->flush_recv, true);
+	point_at(engine, qp);
+}
+
+void vb_receive_forget(struct vb_qp *qp)
+{
+	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
+	uint64_t posted;
+
+	vb_spin_lock(&cq->lock);
+	pthread_mutex_lock(&qp->rq_lock);
+	posted = atomic_load(&qp->rq.posted);
+	atomic_store(&qp->rq.polled, posted);
+	atomic_store(&qp->pub->rq_polled, posted);
+	atomic_store(&qp->mbx->head, posted);
+	pthread_mutex_unlock(&qp->rq_lock);
+	atomic_store(&qp->flush_recv, false);
+	vb_spin_unlock(&cq->lock);
+}
+
+/* Copy what travelled in the mailbox into the receive's buffers. */
+static bool scatter(struct vb_engine *engine, struct vb_qp *qp, const struct vb_rwqe *wqe,
+		    const uint8_t *from, uint64_t length)
+{
+	uint32_t token = vb_grace_enter(&engine->grace);
+	struct iovec iov[VB_MAX_SGE];
+	int count = 0;
+
+	if (vb_keys_resolve(&engine->keys, vb_qp_pd(qp)->number, wqe->sge, (int)wqe->num_sge, 1,
+			    iov, &count, NULL))
+		count = 0;
+	for (int i = 0; i < count && length; i++) {
+		uint64_t part = iov[i].iov_len < length ? iov[i].iov_len : length;
+
+		memcpy(iov[i].iov_base, from, part);
+		from += part;
+		length -= part;
+	}
+	vb_grace_leave(&engine->grace, token);
+	return length == 0;
+}
+
+static const uint8_t *payload_of(const struct vb_rq *rq, uint64_t index, uint64_t *length)
+{
+	const struct vb_mbx_arrival *record = &rq->records[index & rq->mask];
+
+	if (record->place == VB_PLACE_LINE) {
+		if (*length > VB_LINE_BYTES)
+			*length = VB_LINE_BYTES;
+		return record->line;
+	}
+	if (record->place == VB_PLACE_BOUNCE && rq->bounce_slots) {
+		if (*length > VB_BOUNCE_BYTES)
+			*length = VB_BOUNCE_BYTES;
+		return rq->bounce_bytes + (index & (rq->bounce_slots - 1)) * VB_BOUNCE_BYTES;
+	}
+	return NULL;
+}
+
+static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index,
+		      struct vb_cqe *cqe)
+{
+	const struct vb_rq *rq = &qp->rq;
+	const struct vb_mbx_arrival *record = &rq->records[index & rq->mask];
+	const struct vb_rwqe *wqe = vb_rq_slot(rq, index);
+	uint64_t length = record->byte_len;
+	const uint8_t *from = payload_of(rq, index, &length);
+
+	*cqe = (struct vb_cqe){
+		.wr_id = wqe->wr_id,
+		.time_ns = record->time_ns,
+		.status = (enum ibv_wc_status)record->status,
+		.opcode = (enum ibv_wc_opcode)(IBV_WC_RECV + (record->opcode & 1)),
+		.byte_len = (uint32_t)length,
+		.imm_data = record->imm,
+		.qp_num = qp->ibv.qp_num,
+		.src_qp = record->src_qpn,
+		.wc_flags = record->flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV),
+	};
+	if (cqe->status == IBV_WC_SUCCESS && from && length &&
+	    !scatter(engine, qp, wqe, from, length)) {
+		cqe->status = IBV_WC_LOC_PROT_ERR;
+		vb_explain(VB_RULE_WC_RECV_PROT,
+			   "qp#0x%x wr_id=0x%llx: the buffer's MR went after the message came",
+			   qp->ibv.qp_num, (unsigned long long)wqe->wr_id);
+	}
+}
+
+static void take_flushed(struct vb_qp *qp, uint64_t index, struct vb_cqe *cqe)
+{
+	*cqe = (struct vb_cqe){
+		.wr_id = vb_rq_slot(&qp->rq, index)->wr_id,
+		.time_ns = vb_now_ns(),
+		.status = IBV_WC_WR_FLUSH_ERR,
+		.opcode = IBV_WC_RECV,
+		.qp_num = qp->ibv.qp_num,
+	};
+}
+
+/* The next completion of one receive queue. */
+static bool take_receive(struct vb_engine *engine, struct vb_qp *qp, struct vb_cqe *cqe)
+{
+	struct vb_rq *rq = &qp->rq;
+	uint64_t index = atomic_load_explicit(&rq->polled, memory_order_relaxed);
+	_Atomic uint64_t *word = &rq->records[index & rq->mask].word;
+
+	if (index == atomic_load_explicit(&rq->posted, memory_order_acquire))
+		return false;
+	if (vb_arrival_full(word, index) ||
+	    (atomic_load(&qp->flush_recv) && !vb_arrival_flush(word, index)))
+		take_full(engine, qp, index, cqe);
+	else if (atomic_load(&qp->flush_recv))
+		take_flushed(qp, index, cqe);
+	else
+		return false;
+	atomic_store_explicit(&rq->polled, index + 1, memory_order_release);
+	atomic_store_explicit(&qp->pub->rq_polled, index + 1, memory_order_release);
+	VB_STEP(RECV_CONSUMED);
+	return true;
+}
+
+static void visit_add(struct vb_cq *cq, struct vb_qp *qp)
+{
+	if (qp->visiting || !qp->rq.size)
+		return;
+	qp->visiting = true;
+	qp->visit_next = NULL;
+	if (cq->visit)
+		cq->visit_last->visit_next = qp;
+	else
+		cq->visit = qp;
+	cq->visit_last = qp;
+}
+
+static bool collect(struct vb_cq *cq)
+{
+	uint32_t first;
+	uint64_t bits = vb_ready_take(&cq->mbx->ready, &first);
+
+	for (uint64_t left = bits; left; left &= left - 1) {
+		uint32_t bit = first + (uint32_t)__builtin_ctzll(left);
+
+		if (bit < cq->members_size)
+			for (struct vb_qp *qp = cq->members[bit]; qp; qp = qp->members_next)
+				visit_add(cq, qp);
+	}
+	return bits != 0;
+}
+
+/* One arrival of any QP: the one that spoke last first (it mostly speaks again), the
+ * others in turn. */
+static bool take_arrival(struct vb_engine *engine, struct vb_cq *cq, struct vb_cqe *cqe)
+{
+	if (cq->hot && !cq->visit && cq->hot_run++ < HOT_RUN && take_receive(engine, cq->hot, cqe))
+		return true;
+	cq->hot_run = 0;
+	do {
+		while (cq->visit) {
+			struct vb_qp *qp = cq->visit;
+
+			visit_remove(cq, qp);
+			if (take_receive(engine, qp, cqe)) {
+				visit_add(cq, qp);
+				cq->hot = qp;
+				return true;
+			}
+		}
+	} while (vb_ready_any(&cq->mbx->ready) && collect(cq));
+	return false;
+}
+
+static bool take_own(struct vb_cq *cq, struct vb_cqe *cqe)
+{
+	if (!vb_cq_take(cq, cqe))
+		return false;
+	if (cqe->qp)
+		atomic_store_explicit(&cqe->qp->sq.freed, cqe->sq_index + 1, memory_order_release);
+	return true;
+}
+
+bool vb_receive_poll(struct vb_engine *engine, struct vb_cq *cq, struct vb_cqe *cqe)
+{
+	if (cq->turn++ & 1)
+		return take_arrival(engine, cq, cqe) || take_own(cq, cqe);
+	return take_own(cq, cqe) || take_arrival(engine, cq, cqe);
+}
+
+bool vb_receive_waiting(struct vb_cq *cq)
+{
+	return cq->head != cq->tail || cq->visit || vb_ready_any(&cq->mbx->ready);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_ENGINE_RECEIVE_H
+#define VB_ENGINE_RECEIVE_H
+
+#include "engine/engine.h"
+
+/** vb_receive_join() - Make a QP one that receives on its receive CQ
+ * Context: before any peer can know the QP
+ * Return:  0, -ENOMEM
+ */
+int vb_receive_join(struct vb_qp *qp);
+
+/** vb_receive_leave() - The opposite; its arrivals are no longer found */
+void vb_receive_leave(struct vb_qp *qp);
+
+/** vb_receive_post() - Offer one receive to the peer
+ * @wr:     Checked by the caller: number of SGEs
+ * Context: takes the receive lock
+ * Return:  0, -ENOSPC when the queue is full
+ */
+int vb_receive_post(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_recv_wr *wr);
+
+/** vb_receive_flush() - ERR: what has not arrived completes as flushed when polled */
+void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_receive_forget() - RESET: receives and arrivals vanish without completion */
+void vb_receive_forget(struct vb_qp *qp);
+
+/** vb_receive_poll() - Take one completion of a CQ, of either side
+ * Context: the CQ's lock is held
+ * Return:  false when there is none
+ */
+bool vb_receive_poll(struct vb_engine *engine, struct vb_cq *cq, struct vb_cqe *cqe);
+
+/** vb_receive_waiting() - Whether a CQ has anything to poll, roughly: for explanations */
+bool vb_receive_waiting(struct vb_cq *cq);
+
+#endif

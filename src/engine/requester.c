@@ -1,0 +1,412 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Theory of operation
+ *
+ * A send queue is run by one thread at a time, whoever is there first: `run` says
+ * BUSY. A second thread sets AGAIN and returns; the first one loops. Whoever is BUSY also
+ * owns the QP's state, so a message and a change of state never overlap.
+ *
+ * A message within the host is one call of the local carrier. Its verdict becomes a
+ * completion, a wait, or the QP's end (transport/rc_budget).
+ */
+#include "engine/requester.h"
+
+#include <sched.h>
+#include <string.h>
+
+#include "base/rules.h"
+#include "carrier/local.h"
+#include "engine/explain.h"
+#include "engine/receive.h"
+#include "engine/stats.h"
+#include "host/async.h"
+#include "host/liveness.h"
+#include "host/notify.h"
+#include "host/words.h"
+
+/* What an opcode is in the transport and in the completion. */
+static const struct {
+	enum vb_msg_kind kind;
+	enum ibv_wc_opcode wc;
+	bool imm;
+} opcodes[] = {
+	[IBV_WR_RDMA_WRITE] = {VB_MSG_WRITE, IBV_WC_RDMA_WRITE, false},
+	[IBV_WR_RDMA_WRITE_WITH_IMM] = {VB_MSG_WRITE, IBV_WC_RDMA_WRITE, true},
+	[IBV_WR_SEND] = {VB_MSG_SEND, IBV_WC_SEND, false},
+	[IBV_WR_SEND_WITH_IMM] = {VB_MSG_SEND, IBV_WC_SEND, true},
+	[IBV_WR_RDMA_READ] = {VB_MSG_READ, IBV_WC_RDMA_READ, false},
+	[IBV_WR_ATOMIC_CMP_AND_SWP] = {VB_MSG_CMP_SWP, IBV_WC_COMP_SWAP, false},
+	[IBV_WR_ATOMIC_FETCH_AND_ADD] = {VB_MSG_FETCH_ADD, IBV_WC_FETCH_ADD, false},
+};
+
+static void raise_event(struct vb_qp *qp, enum ibv_event_type type)
+{
+	vb_async_post(vb_context_of(qp->ibv.context), type, qp->handle);
+}
+
+static bool reads_back(enum vb_msg_kind kind)
+{
+	return kind == VB_MSG_READ || kind == VB_MSG_CMP_SWP || kind == VB_MSG_FETCH_ADD;
+}
+
+static void push(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe, uint64_t index,
+		 enum vb_wc_status status, uint32_t vendor_err)
+{
+	struct vb_cq *cq = vb_cq_of(qp->ibv.send_cq);
+	struct vb_cqe cqe = {
+		.wr_id = wqe->wr_id,
+		.time_ns = vb_now_ns(),
+		.status = (enum ibv_wc_status)status,
+		.opcode = opcodes[wqe->opcode].wc,
+		.vendor_err = vendor_err,
+		.byte_len = reads_back(opcodes[wqe->opcode].kind) ? (uint32_t)wqe->length : 0,
+		.qp_num = qp->ibv.qp_num,
+		.qp = qp,
+		.sq_index = index,
+	};
+
+	if (status)
+		vb_stat_failure(engine->adapter, status);
+	vb_cq_push(cq, &cqe);
+	vb_notify(engine->adapter->self, cq->index, status != VB_WC_SUCCESS);
+}
+
+static void flush_sends(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_sq *sq = &qp->sq;
+	uint64_t posted = atomic_load_explicit(&sq->posted, memory_order_acquire);
+
+	for (uint64_t i = atomic_load(&sq->next); i < posted; i++) {
+		push(engine, qp, vb_sq_slot(sq, i), i, VB_WC_WR_FLUSH_ERR, 0);
+		vb_explain_flush(qp, vb_sq_slot(sq, i)->wr_id);
+	}
+	atomic_store(&sq->next, posted);
+}
+
+void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp)
+{
+	vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
+	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_ERROR);
+	atomic_store(&qp->state, IBV_QPS_ERR);
+	qp->sq.waiting = false;
+	flush_sends(engine, qp);
+	vb_receive_flush(engine, qp);
+}
+
+/* A peer's message broke a rule: what it found is in the word. */
+static void failed_by_peer(struct vb_engine *engine, struct vb_qp *qp, uint64_t word)
+{
+	enum vb_verdict verdict =
+		vb_qpw_cause(word) < VB_V_COUNT ? vb_qpw_cause(word) : VB_V_OP_SRQ;
+	enum vb_event event = vb_verdict_row(verdict)->event;
+
+	if (vb_qpw_epoch(word) != (qp->epoch & 0xffffff))
+		return; /* scribbled */
+	vb_explain_responder(qp, verdict);
+	vb_requester_error(engine, qp);
+	vb_stat_add(engine->adapter, VB_STAT_RESP_ERROR, 1);
+	if (event != VB_EVENT_NONE)
+		raise_event(qp, (enum ibv_event_type)event);
+}
+
+/* The first failure of a QP: the request completes with it, the rest flushes. */
+static void fail(struct vb_engine *engine, struct vb_qp *qp, enum vb_wc_status status,
+		 uint32_t vendor_err)
+{
+	struct vb_sq *sq = &qp->sq;
+	uint64_t index = atomic_load(&sq->next);
+	struct vb_swqe *wqe = vb_sq_slot(sq, index);
+
+	qp->first_error_told = true;
+	qp->first_error_wr_id = wqe->wr_id;
+	qp->first_error_status = (int)status;
+	push(engine, qp, wqe, index, status, vendor_err);
+	atomic_store(&sq->next, index + 1);
+	vb_requester_error(engine, qp);
+}
+
+/* The local side of a request as addresses. READs and atomics find out about it only
+ * after the peer's checks, as on an adapter. */
+static enum vb_wc_status local_side(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
+				    struct iovec *iov, struct vb_payload *payload)
+{
+	bool writes = reads_back(opcodes[wqe->opcode].kind);
+	enum vb_sge_fault fault;
+	int bad = 0;
+
+	payload->iov = iov;
+	payload->fault = false;
+	if (wqe->inline_length) {
+		iov[0].iov_base = vb_swqe_inline(qp, wqe);
+		iov[0].iov_len = wqe->inline_length;
+		payload->n = 1;
+		return VB_WC_SUCCESS;
+	}
+	fault = vb_keys_resolve(&engine->keys, vb_qp_pd(qp)->number, wqe->sge, wqe->num_sge, writes,
+				iov, &payload->n, &bad);
+	if (!fault)
+		return VB_WC_SUCCESS;
+	vb_explain_local(qp, wqe, bad, fault);
+	payload->fault = true;
+	payload->n = 0;
+	return writes ? VB_WC_SUCCESS : VB_WC_LOC_PROT_ERR;
+}
+
+static enum vb_wc_status check_request(struct vb_qp *qp, const struct vb_swqe *wqe)
+{
+	enum vb_msg_kind kind = opcodes[wqe->opcode].kind;
+
+	if (reads_back(kind) && !qp->attr.max_rd_atomic) {
+		vb_explain(VB_RULE_WC_NO_RD_ATOMIC, "qp#0x%x wr_id=0x%llx: max_rd_atomic is 0",
+			   qp->ibv.qp_num, (unsigned long long)wqe->wr_id);
+		return VB_WC_LOC_QP_OP_ERR;
+	}
+	if ((kind == VB_MSG_CMP_SWP || kind == VB_MSG_FETCH_ADD) && wqe->length != 8) {
+		vb_explain(VB_RULE_WC_ATOMIC_LENGTH, "qp#0x%x wr_id=0x%llx: %llu bytes",
+			   qp->ibv.qp_num, (unsigned long long)wqe->wr_id,
+			   (unsigned long long)wqe->length);
+		return VB_WC_LOC_LEN_ERR;
+	}
+	if (wqe->length > VB_MAX_MSG) {
+		vb_explain(VB_RULE_WC_MSG_LENGTH, "qp#0x%x wr_id=0x%llx: %llu bytes",
+			   qp->ibv.qp_num, (unsigned long long)wqe->wr_id,
+			   (unsigned long long)wqe->length);
+		return VB_WC_LOC_LEN_ERR;
+	}
+	return VB_WC_SUCCESS;
+}
+
+/* The process of the peer QP, found at the first message and again after it died. */
+static struct vb_peer *find_peer(struct vb_engine *engine, struct vb_qp *qp)
+{
+	if (qp->peer && vb_peer_dead(qp->peer)) {
+		vb_peer_put(qp->peer);
+		qp->peer = NULL;
+	}
+	if (!qp->peer && qp->dest_local &&
+	    vb_peer_get(engine->adapter, qp->attr.dest_qp_num >> VB_BLOCK_BITS, &qp->peer))
+		qp->peer = NULL;
+	/* A peer whose engine could not start leaves no word of its death. */
+	if (qp->peer && !vb_peer_has_engine(qp->peer) && vb_peer_check(qp->peer)) {
+		vb_peer_put(qp->peer);
+		qp->peer = NULL;
+	}
+	return qp->peer;
+}
+
+static void describe(const struct vb_qp *qp, const struct vb_swqe *wqe, struct vb_msg *msg)
+{
+	uint32_t mtu = 128u << qp->attr.path_mtu;
+
+	*msg = (struct vb_msg){
+		.kind = opcodes[wqe->opcode].kind,
+		.with_imm = opcodes[wqe->opcode].imm,
+		.solicited = wqe->flags & IBV_SEND_SOLICITED,
+		.psn = qp->sq.psn,
+		.src = {.has_qpn = true, .has_gid = true, .qpn = qp->ibv.qp_num},
+		.remote_addr = wqe->remote_addr,
+		.rkey = wqe->rkey,
+		.length = wqe->length,
+		.imm = wqe->imm,
+		.compare_add = wqe->compare_add,
+		.swap = wqe->swap,
+	};
+	memcpy(msg->src.gid, qp->own_gid.raw, sizeof(msg->src.gid));
+	msg->npkts = msg->kind == VB_MSG_CMP_SWP || msg->kind == VB_MSG_FETCH_ADD
+			     ? 1
+			     : vb_psn_count(wqe->length, mtu);
+}
+
+static void scatter_old(const struct vb_payload *payload, uint64_t old)
+{
+	const uint8_t *from = (const uint8_t *)&old;
+
+	for (int i = 0; i < payload->n; i++) {
+		memcpy(payload->iov[i].iov_base, from, payload->iov[i].iov_len);
+		from += payload->iov[i].iov_len;
+	}
+}
+
+/* Hand the message to its carrier. */
+static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
+				 struct vb_msg *msg, struct vb_msg_result *res)
+{
+	struct iovec iov[VB_MAX_SGE];
+	struct vb_payload payload;
+	struct vb_peer *peer;
+	enum vb_wc_status status = local_side(engine, qp, wqe, iov, &payload);
+
+	if (status)
+		return status;
+	describe(qp, wqe, msg);
+	msg->payload = &payload;
+	peer = find_peer(engine, qp);
+	if (!peer) {
+		memset(res, 0, sizeof(*res));
+		res->verdict = VB_V_DROP_NO_QP;
+		return VB_WC_SUCCESS;
+	}
+	vb_local_send(peer, qp->attr.dest_qp_num, msg, res);
+	if (res->verdict == VB_V_ACCEPTED &&
+	    (msg->kind == VB_MSG_CMP_SWP || msg->kind == VB_MSG_FETCH_ADD))
+		scatter_old(&payload, res->old);
+	return VB_WC_SUCCESS;
+}
+
+static void wait_until(struct vb_engine *engine, struct vb_qp *qp, const struct vb_sq_step *step)
+{
+	struct vb_sq *sq = &qp->sq;
+
+	sq->waiting = true;
+	sq->wait = step->kind;
+	sq->wait_status = step->status;
+	sq->wait_ns = step->deadline_ns;
+	if (step->deadline_ns != VB_NEVER)
+		vb_engine_wake_at(engine, qp, step->deadline_ns);
+}
+
+/* One message. Returns its bytes, or -1 when the queue stopped. */
+static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_sq *sq = &qp->sq;
+	uint64_t index = atomic_load(&sq->next);
+	struct vb_swqe *wqe = vb_sq_slot(sq, index);
+	enum vb_wc_status status = check_request(qp, wqe);
+	struct vb_msg_result res;
+	struct vb_sq_step todo;
+	struct vb_msg msg;
+	uint32_t token;
+
+	if (!status) {
+		token = vb_grace_enter(&engine->grace);
+		status = execute(engine, qp, wqe, &msg, &res);
+		vb_grace_leave(&engine->grace, token);
+	}
+	if (status) {
+		fail(engine, qp, status, 0);
+		return -1;
+	}
+	vb_rc_sq_verdict(&sq->budget, res.verdict, res.rnr_timer,
+			 res.verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &todo);
+	vb_stat_message(engine->adapter, &msg, res.verdict);
+	if (todo.kind == VB_STEP_DONE) {
+		sq->psn = vb_psn_add(sq->psn, msg.npkts);
+		if (qp->sq_sig_all || wqe->flags & IBV_SEND_SIGNALED)
+			push(engine, qp, wqe, index, VB_WC_SUCCESS, 0);
+		atomic_store_explicit(&sq->next, index + 1, memory_order_release);
+		return (int64_t)wqe->length;
+	}
+	vb_explain_verdict(qp, wqe, &res, &todo);
+	if (todo.kind == VB_STEP_FAIL)
+		fail(engine, qp, todo.status, res.verdict);
+	else
+		wait_until(engine, qp, &todo);
+	return -1;
+}
+
+/* Is the queue still waiting? Ends a wait that is over. */
+static bool waits(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_sq *sq = &qp->sq;
+
+	if (!sq->waiting)
+		return false;
+	if (sq->wait_ns == VB_NEVER)
+		return true;
+	if (vb_now_ns() < sq->wait_ns) {
+		vb_engine_wake_at(engine, qp, sq->wait_ns);
+		return true;
+	}
+	sq->waiting = false;
+	if (sq->wait != VB_STEP_FAIL_AT)
+		return false;
+	fail(engine, qp, sq->wait_status, 0);
+	return true;
+}
+
+static void tell_drained(struct vb_qp *qp)
+{
+	if (qp->sq.drained_told || !qp->attr.en_sqd_async_notify)
+		return;
+	qp->sq.drained_told = true;
+	raise_event(qp, IBV_EVENT_SQ_DRAINED);
+}
+
+static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bool first)
+{
+	struct vb_sq *sq = &qp->sq;
+
+	for (;;) {
+		int state = atomic_load(&qp->state);
+		uint64_t word = atomic_load(&qp->mbx->word);
+		uint64_t next = atomic_load(&sq->next);
+		bool more = next < atomic_load_explicit(&sq->posted, memory_order_acquire);
+		int64_t bytes;
+
+		if (vb_qpw_state(word) == VB_QPW_FAILED && state != IBV_QPS_ERR &&
+		    state != IBV_QPS_RESET) {
+			failed_by_peer(engine, qp, word);
+			return;
+		}
+		if (state == IBV_QPS_ERR && more)
+			flush_sends(engine, qp);
+		if (state == IBV_QPS_SQD)
+			tell_drained(qp);
+		if (state != IBV_QPS_RTS || !more || waits(engine, qp))
+			return;
+		if (!first && vb_sq_slot(sq, next)->length > budget) {
+			vb_engine_wake_at(engine, qp, 0);
+			return;
+		}
+		first = false;
+		bytes = step(engine, qp);
+		if (bytes < 0)
+			return;
+		budget -= (uint64_t)bytes < budget ? (uint64_t)bytes : budget;
+	}
+}
+
+void vb_requester_run(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bool first)
+{
+	for (;;) {
+		int seen = VB_RUN_IDLE;
+
+		if (atomic_compare_exchange_strong(&qp->run, &seen, VB_RUN_BUSY))
+			break;
+		if (seen == VB_RUN_AGAIN ||
+		    atomic_compare_exchange_strong(&qp->run, &seen, VB_RUN_AGAIN))
+			return;
+	}
+	for (;;) {
+		int busy = VB_RUN_BUSY;
+
+		work(engine, qp, budget, first);
+		if (atomic_compare_exchange_strong(&qp->run, &busy, VB_RUN_IDLE))
+			return;
+		atomic_store(&qp->run, VB_RUN_BUSY);
+	}
+}
+
+void vb_requester_hold(struct vb_qp *qp)
+{
+	for (int tries = 0;; tries++) {
+		int idle = VB_RUN_IDLE;
+
+		if (atomic_compare_exchange_strong(&qp->run, &idle, VB_RUN_BUSY))
+			return;
+		if (tries % 64 == 63)
+			sched_yield();
+		else
+			vb_pause();
+	}
+}
+
+void vb_requester_release(struct vb_engine *engine, struct vb_qp *qp)
+{
+	int busy = VB_RUN_BUSY;
+
+	if (atomic_compare_exchange_strong(&qp->run, &busy, VB_RUN_IDLE))
+		return;
+	atomic_store(&qp->run, VB_RUN_IDLE);
+	vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
+}

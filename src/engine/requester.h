@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_ENGINE_REQUESTER_H
+#define VB_ENGINE_REQUESTER_H
+
+#include "engine/engine.h"
+
+/* Payload bytes a verbs call moves itself; the rest is the engine thread's. */
+#define VB_RUN_BUDGET (4u << 20)
+
+/** vb_requester_run() - Run a send queue as far as it goes
+ * @qp:     QP, kept alive by the caller (the program's reference, or a grace section)
+ * @budget: Payload bytes to move; what is left is handed to the engine
+ * @first:  The first message is run whatever its length
+ * Context: any thread, no lock held. Another thread that is at it already is told to look again,
+ *          and this one returns
+ */
+void vb_requester_run(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bool first);
+
+/** vb_requester_hold() - Keep everybody off the send queue and the QP's state
+ * Context: any thread, the QP's lock held. Waits for the thread that runs it, which never waits
+ *          for a peer
+ */
+void vb_requester_hold(struct vb_qp *qp);
+
+/** vb_requester_release() - The opposite; runs what others left word of */
+void vb_requester_release(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_requester_error() - Move a QP to ERR: everything outstanding flushes
+ * Context: held by vb_requester_hold(), or the running thread
+ */
+void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp);
+
+#endif

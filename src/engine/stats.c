@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/stats.h"
+
+static const enum vb_stat by_kind[] = {
+	[VB_MSG_SEND] = VB_STAT_SENDS,	      [VB_MSG_WRITE] = VB_STAT_WRITES,
+	[VB_MSG_READ] = VB_STAT_READS,	      [VB_MSG_CMP_SWP] = VB_STAT_ATOMICS,
+	[VB_MSG_FETCH_ADD] = VB_STAT_ATOMICS,
+};
+
+static void count_packets(struct vb_adapter *a, const struct vb_msg *msg)
+{
+	bool read = msg->kind == VB_MSG_READ;
+	/* A READ is one request and many responses, everything else the other way round. */
+	uint64_t packets = (uint64_t)msg->npkts + 1;
+
+	vb_stat_add(a, VB_STAT_SENT_PKTS, packets);
+	vb_stat_add(a, VB_STAT_RCVD_PKTS, packets);
+	vb_stat_add(a, VB_STAT_SENT_BYTES, msg->length);
+	vb_stat_add(a, VB_STAT_RCVD_BYTES, msg->length);
+	vb_stat_add(a, by_kind[msg->kind], 1);
+	if (!read && (msg->kind == VB_MSG_SEND || msg->with_imm))
+		vb_stat_add(a, VB_STAT_RECVS, 1);
+}
+
+void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, enum vb_verdict verdict)
+{
+	const struct vb_verdict_row *row = vb_verdict_row(verdict);
+
+	switch (row->cls) {
+	case VB_VC_OK:
+		count_packets(a, msg);
+		break;
+	case VB_VC_DUPLICATE:
+		vb_stat_add(a, VB_STAT_DUPLICATES, 1);
+		break;
+	case VB_VC_SEQ:
+		vb_stat_add(a, VB_STAT_OUT_OF_SEQ, 1);
+		break;
+	case VB_VC_SILENT:
+		vb_stat_add(a, VB_STAT_TIMEOUTS, 1);
+		break;
+	case VB_VC_RNR:
+		vb_stat_add(a, VB_STAT_RNR_SENT, 1);
+		break;
+	case VB_VC_NAK:
+		if (row->recv == VB_WC_LOC_LEN_ERR)
+			vb_stat_add(a, VB_STAT_RESP_LENGTH, 1);
+		if (row->req == VB_WC_REM_ACCESS_ERR)
+			vb_stat_add(a, VB_STAT_RESP_ACCESS, 1);
+		break;
+	default:
+		break;
+	}
+}
+
+void vb_stat_failure(struct vb_adapter *a, enum vb_wc_status status)
+{
+	if (status == VB_WC_WR_FLUSH_ERR) {
+		vb_stat_add(a, VB_STAT_REQ_FLUSHED, 1);
+		return;
+	}
+	vb_stat_add(a, VB_STAT_REQ_ERROR, 1);
+	if (status == VB_WC_REM_ACCESS_ERR)
+		vb_stat_add(a, VB_STAT_REM_ACCESS, 1);
+	else if (status == VB_WC_REM_INV_REQ_ERR)
+		vb_stat_add(a, VB_STAT_REM_INVALID, 1);
+	else if (status == VB_WC_RETRY_EXC_ERR)
+		vb_stat_add(a, VB_STAT_RETRY_EXCEEDED, 1);
+	else if (status == VB_WC_RNR_RETRY_EXC_ERR)
+		vb_stat_add(a, VB_STAT_RNR_EXCEEDED, 1);
+}

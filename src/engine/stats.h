@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_ENGINE_STATS_H
+#define VB_ENGINE_STATS_H
+
+#include "host/counters.h"
+#include "transport/rc_msg.h"
+
+/** vb_stat_message() - Count a message as the packets it would be, at both ends
+ * @msg:     The message
+ * @verdict: What came of it
+ */
+void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, enum vb_verdict verdict);
+
+/** vb_stat_failure() - Count a request that completed in error */
+void vb_stat_failure(struct vb_adapter *a, enum vb_wc_status status);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/thread.h"
+
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "host/liveness.h"
+
+static void arm_timer(struct vb_engine *engine)
+{
+	uint64_t at = atomic_load(&engine->next_ns);
+	struct itimerspec spec = {0};
+
+	/* All zero disarms; a deadline of 0 means at once. */
+	if (at != VB_NEVER) {
+		spec.it_value.tv_sec = (time_t)(at / 1000000000u);
+		spec.it_value.tv_nsec = (long)(at % 1000000000u);
+		if (!at)
+			spec.it_value.tv_nsec = 1;
+	}
+	timerfd_settime(engine->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+static void drain(int fd)
+{
+	uint64_t count;
+
+	if (read(fd, &count, sizeof(count)) < 0)
+		return;
+}
+
+static void *thread_main(void *arg)
+{
+	struct vb_engine *engine = arg;
+	struct epoll_event events[4];
+
+	vb_liveness_engine_start(engine->adapter);
+	while (!atomic_load(&engine->stop)) {
+		arm_timer(engine);
+		if (epoll_wait(engine->epoll_fd, events, 4, -1) < 0)
+			continue;
+		drain(engine->timer_fd);
+		drain(engine->wake_fd);
+		vb_adapter_drain_doorbell(engine->adapter);
+		vb_engine_attention(engine);
+		vb_engine_due(engine);
+	}
+	vb_liveness_engine_stop(engine->adapter);
+	return NULL;
+}
+
+static int watch(struct vb_engine *engine, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+
+	return fd < 0 ? 0 : epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+static void close_fds(struct vb_engine *engine)
+{
+	int *fds[] = {&engine->epoll_fd, &engine->timer_fd, &engine->wake_fd};
+
+	for (int i = 0; i < 3; i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+static int open_fds(struct vb_engine *engine)
+{
+	engine->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	engine->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (engine->epoll_fd < 0 || engine->timer_fd < 0 || engine->wake_fd < 0)
+		return -1;
+	if (watch(engine, engine->timer_fd) || watch(engine, engine->wake_fd))
+		return -1;
+	return watch(engine, engine->adapter->doorbell_fd);
+}
+
+/* The thread inherits the mask, so that no signal of the program is ever its own. */
+static int create_blocked(struct vb_engine *engine)
+{
+	sigset_t all, old;
+	int err;
+
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &old);
+	err = pthread_create(&engine->thread, NULL, thread_main, engine);
+	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	if (!err)
+		pthread_setname_np(engine->thread, "verbena");
+	return err;
+}
+
+void vb_engine_start(struct vb_engine *engine)
+{
+	pthread_mutex_lock(&engine->thread_lock);
+	if (!engine->thread_runs) {
+		if (!open_fds(engine) && !create_blocked(engine))
+			engine->thread_runs = true;
+		else
+			close_fds(engine);
+	}
+	pthread_mutex_unlock(&engine->thread_lock);
+}
+
+void vb_thread_wake(struct vb_engine *engine)
+{
+	uint64_t one = 1;
+
+	if (engine->wake_fd >= 0 && write(engine->wake_fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+void vb_thread_stop(struct vb_engine *engine)
+{
+	pthread_mutex_lock(&engine->thread_lock);
+	if (engine->thread_runs) {
+		atomic_store(&engine->stop, true);
+		vb_thread_wake(engine);
+		pthread_join(engine->thread, NULL);
+		engine->thread_runs = false;
+		close_fds(engine);
+	}
+	pthread_mutex_unlock(&engine->thread_lock);
+}

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_ENGINE_THREAD_H
+#define VB_ENGINE_THREAD_H
+
+#include "engine/engine.h"
+
+/** vb_thread_wake() - Make the thread look at the timers again; nothing without a thread */
+void vb_thread_wake(struct vb_engine *engine);
+
+/** vb_thread_stop() - End the thread and wait for it
+ * Context: the last context is being closed; not the engine thread itself
+ */
+void vb_thread_stop(struct vb_engine *engine);
+
+#endif

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Completion channels. A record in the pipe names a CQ and one of its armings; it becomes
+ * an event only when that arming is one whose event was not delivered yet, so records
+ * that come twice, are stale, or were scribbled are passed over.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "engine/engine.h"
+#include "engine/receive.h"
+#include "host/eventpipe.h"
+#include "host/notify.h"
+#include "object/channel.h"
+#include "object/device.h"
+#include "verbs/check.h"
+#include "verbs/channel.h"
+
+struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
+{
+	struct vb_context *ctx = vb_context_of(context);
+	struct vb_channel *channel;
+	int fds[2];
+
+	if (vb_check_alive(ctx, "ibv_create_comp_channel"))
+		return NULL;
+	channel = calloc(1, sizeof(*channel));
+	if (!channel)
+		return vb_fail_null(VB_RULE_NO_MEMORY, "completion channel");
+	if (vb_eventpipe_create(fds)) {
+		free(channel);
+		return vb_fail_null(VB_RULE_CHANNEL_DESCRIPTORS, "%s", context->device->name);
+	}
+	if (vb_idtable_add(&ctx->channels, channel, &channel->handle)) {
+		close(fds[0]);
+		close(fds[1]);
+		free(channel);
+		return vb_fail_null(VB_RULE_NO_MEMORY, "completion channel");
+	}
+	channel->ibv.context = context;
+	channel->ibv.fd = fds[0];
+	channel->write_fd = fds[1];
+	pthread_mutex_init(&channel->lock, NULL);
+	return &channel->ibv;
+}
+
+int ibv_destroy_comp_channel(struct ibv_comp_channel *ibv)
+{
+	struct vb_context *ctx = vb_context_of(ibv->context);
+	struct vb_channel *channel = vb_channel_of(ibv);
+	int refcnt;
+
+	if (vb_check_alive(ctx, "ibv_destroy_comp_channel"))
+		return errno;
+	pthread_mutex_lock(&ibv->context->mutex);
+	refcnt = ibv->refcnt;
+	if (!refcnt)
+		vb_idtable_remove(&ctx->channels, channel->handle);
+	pthread_mutex_unlock(&ibv->context->mutex);
+	if (refcnt)
+		return vb_fail(VB_RULE_BUSY, "ibv_destroy_comp_channel fd=%d: %d CQs use it",
+			       ibv->fd, refcnt);
+	vb_peer_event_forget(ctx->adapter->self, channel->write_fd);
+	close(ibv->fd);
+	close(channel->write_fd);
+	pthread_mutex_destroy(&channel->lock);
+	free(channel);
+	return 0;
+}
+
+/* The arming a record was written for, with the upper bits the record has no room for. */
+static uint64_t arming_of(const struct vb_cq *cq, uint64_t record)
+{
+	return cq->arm_seq - ((cq->arm_seq - record) & VB_EVENT_SEQ_MASK);
+}
+
+/* Turn a record into an event. NULL for one that is no event. */
+static struct vb_cq *deliver(struct vb_engine *engine, struct ibv_comp_channel *channel,
+			     uint64_t record)
+{
+	uint32_t token = vb_grace_enter(&engine->grace);
+	struct vb_cq *cq = vb_sparse_get(&engine->cqs, (uint32_t)(record >> VB_EVENT_SEQ_BITS));
+	uint64_t seq;
+
+	if (cq && cq->ibv.channel == channel) {
+		vb_spin_lock(&cq->lock);
+		seq = arming_of(cq, record);
+		if (seq > cq->event_seq && seq <= cq->arm_seq) {
+			cq->event_seq = seq;
+			atomic_fetch_add(&cq->handed, 1);
+		} else {
+			seq = 0;
+		}
+		vb_spin_unlock(&cq->lock);
+		if (!seq)
+			cq = NULL;
+	} else {
+		cq = NULL;
+	}
+	vb_grace_leave(&engine->grace, token);
+	return cq;
+}
+
+static int read_failed(const struct ibv_comp_channel *channel, ssize_t n)
+{
+	if (n < 0 && errno == EAGAIN)
+		return vb_fail_minus1(VB_RULE_CHANNEL_EMPTY, "fd=%d", channel->fd);
+	if (n < 0 && errno == EINTR)
+		return vb_fail_minus1(VB_RULE_CHANNEL_SIGNAL, "fd=%d", channel->fd);
+	return vb_fail_minus1(VB_RULE_CHANNEL_FD, "fd=%d: %s", channel->fd,
+			      n < 0 ? strerror(errno) : "not a record");
+}
+
+int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
+{
+	struct vb_context *ctx = vb_context_of(channel->context);
+	struct vb_cq *found = NULL;
+	uint64_t record;
+	ssize_t n;
+
+	if (vb_check_alive(ctx, "ibv_get_cq_event"))
+		return -1;
+	while (!found) {
+		n = read(channel->fd, &record, sizeof(record));
+		if (n != (ssize_t)sizeof(record))
+			return read_failed(channel, n);
+		found = deliver(ctx->engine, channel, record);
+	}
+	*cq = &found->ibv;
+	*cq_context = found->ibv.cq_context;
+	return 0;
+}
+
+void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
+{
+	pthread_mutex_lock(&cq->mutex);
+	cq->comp_events_completed += nevents;
+	pthread_cond_signal(&cq->cond);
+	pthread_mutex_unlock(&cq->mutex);
+}
+
+void vb_channel_purge(struct vb_channel *channel, uint32_t cq_index)
+{
+	uint64_t records[512];
+	size_t kept = 0;
+	char path[64];
+	int fd;
+
+	/* A non-blocking descriptor of our own: the program's may block, and other
+	 * threads may be reading. */
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", channel->ibv.fd);
+	fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return; /* a stale record is passed over when it is read */
+	pthread_mutex_lock(&channel->lock);
+	while (kept < sizeof(records) / sizeof(records[0]) &&
+	       read(fd, &records[kept], sizeof(records[0])) == sizeof(records[0]))
+		if (records[kept] >> VB_EVENT_SEQ_BITS != cq_index)
+			kept++;
+	for (size_t i = 0; i < kept; i++)
+		if (write(channel->write_fd, &records[i], sizeof(records[0])) < 0)
+			break;
+	pthread_mutex_unlock(&channel->lock);
+	close(fd);
+}

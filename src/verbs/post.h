@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_VERBS_POST_H
+#define VB_VERBS_POST_H
+
+#include "object/qp.h"
+
+/** vb_sq_full() - Is there no slot for request @index?
+ * Context: the QP's lock is held
+ * Return:  0, or ENOMEM by the rule that says why
+ */
+int vb_sq_full(const struct vb_qp *qp, uint64_t index);
+
+/** vb_inline_check() - Is this too long to be inline? 0, or EINVAL by rule */
+int vb_inline_check(const struct vb_qp *qp, uint64_t length);
+
+#endif
