@@ -5,6 +5,8 @@
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -377,6 +379,54 @@ static void test_async_garbage(void **state)
 	assert_int_equal(ibv_close_device(context), 0);
 }
 
+struct destroying {
+	struct ibv_cq *cq;
+	atomic_bool done;
+	int result;
+};
+
+static void *destroy(void *arg)
+{
+	struct destroying *job = arg;
+
+	job->result = ibv_destroy_cq(job->cq);
+	atomic_store(&job->done, true);
+	return NULL;
+}
+
+/* An event of a CQ names the program's own object; its destruction waits for the
+ * acknowledgement, and takes the unread ones away. */
+static void test_async_element(void **state)
+{
+	struct ibv_context *context = open_first();
+	struct ibv_cq *cq = ibv_create_cq(context, 1, NULL, NULL, 0);
+	struct pollfd poll_fd = {.fd = context->async_fd, .events = POLLIN};
+	struct destroying job = {.cq = cq};
+	int fd = open_writer(context);
+	struct ibv_async_event event;
+	pthread_t thread;
+
+	assert_non_null(cq);
+	send_event(fd, cq->handle, IBV_EVENT_CQ_ERR);
+	assert_int_equal(ibv_get_async_event(context, &event), 0);
+	assert_int_equal(event.event_type, IBV_EVENT_CQ_ERR);
+	assert_ptr_equal(event.element.cq, cq);
+	send_event(fd, cq->handle, IBV_EVENT_CQ_ERR);
+	send_event(fd, 1, IBV_EVENT_PORT_ERR);
+	assert_int_equal(pthread_create(&thread, NULL, destroy, &job), 0);
+	/* However long it is watched, it must not be over. */
+	poll(NULL, 0, 20);
+	assert_false(atomic_load(&job.done));
+	ibv_ack_async_event(&event);
+	pthread_join(thread, NULL);
+	assert_int_equal(job.result, 0);
+	assert_int_equal(ibv_get_async_event(context, &event), 0);
+	assert_int_equal(event.event_type, IBV_EVENT_PORT_ERR);
+	assert_int_equal(poll(&poll_fd, 1, 0), 0);
+	close(fd);
+	assert_int_equal(ibv_close_device(context), 0);
+}
+
 static void on_signal(int number)
 {
 }
@@ -472,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_fork),
 		cmocka_unit_test(test_async_events),
 		cmocka_unit_test(test_async_garbage),
+		cmocka_unit_test(test_async_element),
 		cmocka_unit_test(test_async_signal),
 		cmocka_unit_test(test_async_fd_replaced),
 		cmocka_unit_test(test_threads),
