@@ -117,6 +117,7 @@ DEFINE_ANSWER(unlink, int, (const char *path), (path), false, FORBID)
 DEFINE_ANSWER(rmdir, int, (const char *path), (path), false, FORBID)
 DEFINE_ANSWER(mkdir, int, (const char *path, mode_t mode), (path, mode), false, REFUSE(EEXIST))
 DEFINE_ANSWER(truncate, int, (const char *path, off_t len), (path, len), true, REFUSE(EACCES))
+DEFINE_ANSWER(truncate64, int, (const char *path, off64_t len), (path, len), true, REFUSE(EACCES))
 DEFINE_ANSWER(chmod, int, (const char *path, mode_t mode), (path, mode), true, REFUSE(EPERM))
 DEFINE_ANSWER(chown, int, (const char *path, uid_t uid, gid_t gid), (path, uid, gid), true,
 	      REFUSE(EPERM))

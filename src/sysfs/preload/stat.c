@@ -48,6 +48,7 @@ void vb_stat_fill(const struct vb_walk *walk, struct stat *st)
 bool vb_stat_fix(int fd, struct stat *st)
 {
 	struct vb_walk walk;
+	off_t size = st->st_size;
 	bool found;
 
 	if (st->st_nlink || vb_place_depth || !(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)) ||
@@ -56,9 +57,13 @@ bool vb_stat_fix(int fd, struct stat *st)
 	vb_place_enter();
 	found = vb_tree_lookup(walk.path, &walk.node) == 0;
 	vb_place_leave();
-	if (found)
-		vb_stat_fill(&walk, st);
-	return found;
+	if (!found)
+		return false;
+	vb_stat_fill(&walk, st);
+	/* Of an open file the true length is known; copying programs go by it. */
+	if (walk.node.kind == VB_TREE_FILE)
+		st->st_size = size;
+	return true;
 }
 
 /* Whether the call was answered; if so *ret is what it returns. */
@@ -206,7 +211,7 @@ EXPORT int statx(int dirfd, const char *path, int flags, unsigned int mask, stru
 	}
 	ret = NEXT(statx)(dirfd, path, flags, mask, stx);
 	if (ret == 0 && (flags & AT_EMPTY_PATH) && path && !*path && !stx->stx_nlink) {
-		st = (struct stat){.st_mode = stx->stx_mode};
+		st = (struct stat){.st_mode = stx->stx_mode, .st_size = (off_t)stx->stx_size};
 		if (vb_stat_fix(dirfd, &st))
 			extend(&st, stx);
 	}
