@@ -138,6 +138,17 @@ static void transmit(struct simnet *sim, int from, const uint8_t *bytes, uint32_
 		put(sim, from, bytes, len);
 }
 
+static void carry_out(struct simnet *sim, int which, const struct vb_out *out);
+
+static void read_fault(struct simnet *sim, int which, struct vb_psn psn)
+{
+	struct vb_out_record records[VB_RC_RESP_OUT_MAX];
+	struct vb_out out = {records, VB_RC_RESP_OUT_MAX, 0};
+
+	vb_rc_resp_read_fault(&sim->end[which].resp, &sim->end[which].qp, psn, &out);
+	carry_out(sim, which, &out);
+}
+
 static void send_packet(struct simnet *sim, int from, const struct vb_out_packet *p)
 {
 	struct sim_end *end = &sim->end[from];
@@ -151,10 +162,10 @@ static void send_packet(struct simnet *sim, int from, const struct vb_out_packet
 	if (p->from == VB_PAYLOAD_WQE) {
 		assert_true(p->offset + len <= end->env.local_len[p->wqe]);
 		memcpy(bytes + at, end->env.local[p->wqe] + p->offset, len);
-	} else if (p->from == VB_PAYLOAD_TARGET) {
-		assert_int_equal(
-			fake_resp_env.copy_out(&end->env, &p->target, p->offset, bytes + at, len),
-			VB_COPY_OK);
+	} else if (p->from == VB_PAYLOAD_TARGET &&
+		   fake_resp_env.copy_out(&end->env, &p->target, p->offset, bytes + at, len)) {
+		read_fault(sim, from, vb_psn(p->hdr.psn));
+		return;
 	}
 	memset(bytes + at + len, 0, vb_packet_pad(len));
 	total = at + len + vb_packet_pad(len);
@@ -232,6 +243,8 @@ static void pump(struct simnet *sim, int which)
 		more = vb_rc_resp_run(&end->resp, &end->qp, &fake_resp_env, &end->env, sim->budget,
 				      &out);
 		carry_out(sim, which, &out);
+		/* A READ that could not be read leaves a NAK to send. */
+		more |= end->resp.reply != VB_REPLY_NONE;
 		out.count = 0;
 		more |= vb_rc_req_run(&end->sq, end->ring, &fake_req_env, &end->env, sim->now_ns,
 				      sim->budget, &out);
