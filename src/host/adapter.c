@@ -208,6 +208,7 @@ static struct vb_adapter *allocate(const char *device)
 	strcpy(a->device, device);
 	a->pid = getpid();
 	a->users = 1;
+	a->own_turn = 1;
 	a->registry.lock_fd = -1;
 	a->pub_part.fd = a->mbx_part.fd = -1;
 	a->doorbell_fd = a->doorbell_write_fd = -1;
@@ -409,17 +410,20 @@ void vb_adapter_drain_doorbell(struct vb_adapter *a)
 	do {
 		got = read(a->doorbell_fd, bytes, sizeof(bytes));
 	} while (most-- && (got == sizeof(bytes) || (got < 0 && errno == EINTR)));
+	atomic_fetch_add(&a->own_turn, 1);
 	atomic_fetch_add(&a->pub->doorbell_turn, 1);
 }
 
+/* As peers ring, but by words of our own: what peers scribble must not keep our
+ * engine asleep. */
 void vb_adapter_ring(struct vb_adapter *a)
 {
-	uint64_t turn = atomic_load(&a->pub->doorbell_turn);
+	uint64_t turn = atomic_load(&a->own_turn);
 	char byte = 0;
 
-	if (atomic_load(&a->mbx->rung) == turn)
+	if (atomic_load(&a->own_rung) == turn)
 		return;
 	while (write(a->doorbell_write_fd, &byte, 1) < 0 && errno == EINTR)
 		;
-	atomic_store(&a->mbx->rung, turn);
+	atomic_store(&a->own_rung, turn);
 }

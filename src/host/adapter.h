@@ -69,6 +69,7 @@ struct vb_adapter {
 	struct vb_registry registry;
 	_Atomic uint64_t private_counters[VB_COUNTERS]; /* where there is no registry */
 	int doorbell_write_fd;
+	_Atomic uint64_t own_turn, own_rung; /* the doorbell's words for our own threads */
 	_Atomic uint32_t n_blocks;
 	uint32_t block[VB_OWN_BLOCKS];
 	int block_fd[VB_OWN_BLOCKS]; /* bound sockets, by ordinal */
