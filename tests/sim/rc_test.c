@@ -331,6 +331,8 @@ static struct op random_op(uint64_t *s, uint32_t i, uint32_t mtu)
 	uint32_t room = SLOT;
 
 	op.length = sizes[sim_random(s) % 10];
+	if (op.length >= BUF)
+		op.length = BUF - 1;
 	op.imm = sim_random(s) % 3 == 0 && op.kind <= VB_MSG_WRITE;
 	if (op.kind == VB_MSG_SEND) {
 		op.inv = !op.imm && i < 6 && sim_random(s) % 2;
@@ -358,7 +360,7 @@ static struct op random_op(uint64_t *s, uint32_t i, uint32_t mtu)
 /* What a seed makes of a link and of the ends. */
 static void random_conf(uint64_t *s, struct sim_conf *conf)
 {
-	static const uint32_t mtus[] = {256, 256, 256, 512, 1024};
+	static const uint32_t mtus[] = {256, 256, 512, 1024, 4096};
 	static const uint32_t psns[] = {0, 0x7ffff8, 0xfffff0, 0xffffff, 0x123456};
 
 	*conf = masked;
