@@ -36,4 +36,7 @@ def perftest(iterations=None, sizes_iterations="20"):
             if measure == "bw":
                 options += [["-b", *few], ["-q", "16", *few]]
             cases += [([f"ib_{operation}_{measure}", "-F", *some],) for some in options]
+            # It takes the ibv_wr_ builders for devices it knows by vendor and part.
+            cases.append(([f"ib_{operation}_{measure}", "-F", *few], "--env",
+                          "VERBENA_PROFILE=connectx5", "--says", "ibv_wr* API : ON"))
     return cases

@@ -13,6 +13,8 @@
 #                   (needs root; without root: from the installed copy as the caller)
 #   --refused       both must fail on their own, neither by the time limit
 #   --because RULE  as --refused, and one side must explain it by this rule
+#   --says TEXT     the client must print a line that holds TEXT, runs of blanks as one
+#   --env NAME=VAL  a VERBENA_ setting for both
 #   --repeat N      N pairs one after the other; ends at the first that fails
 #   --timeout SEC   for each process; 60 if not said
 #   --host HOST     where the client connects, 127.0.0.1 if not said
@@ -103,7 +105,9 @@ pair_once() {
 # 0: as expected. 124 and 137 are timeout's, above 128 is death by a signal.
 pair_verdict() {
 	if [ "$pair_refused" = 0 ]; then
-		[ "$pair_server_rc" = 0 ] && [ "$pair_client_rc" = 0 ]
+		[ "$pair_server_rc" = 0 ] && [ "$pair_client_rc" = 0 ] || return
+		[ -z "$pair_says" ] ||
+			tr -s '[:blank:]' ' ' <"$pair_dir/client" | grep -F -- "$pair_says" >/dev/null
 	else
 		[[ $pair_client_rc =~ ^[0-9]+$ ]] &&
 			((pair_server_rc > 0 && pair_server_rc < 124 &&
@@ -114,7 +118,7 @@ pair_verdict() {
 }
 
 pair_options() {
-	pair_user='' pair_because='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0
+	pair_user='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--as-nobody) pair_user=nobody ;;
@@ -122,6 +126,8 @@ pair_options() {
 		--refused) pair_refused=1 ;;
 		--because) pair_refused=1 pair_because=$2 && shift ;;
 		--show) pair_shown=1 ;;
+		--says) pair_says=$2 && shift ;;
+		--env) export "${2?}" && shift ;;
 		--repeat) pair_repeat=$2 && shift ;;
 		--timeout) pair_timeout=$2 && shift ;;
 		--host) pair_host=$2 && shift ;;
@@ -136,7 +142,7 @@ pair_options() {
 
 # pair_run OPTION... PROGRAM ARG... - see the head of this file
 pair_run() (
-	local launcher name i
+	local launcher name i # a subshell: what --env exports ends with it
 	pair_options "$@" || exit
 	[ -z "$pair_because" ] || export VERBENA_EXPLAIN=1
 	pair_launcher "$pair_user" || exit 1
