@@ -18,9 +18,25 @@ static int parent_ours(const char *path)
 	return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid();
 }
 
+/* Our user as the parent user namespace calls it: "root" of a namespace that an ordinary user
+ * made must not take the place of the real one. */
+static unsigned int outer_uid(void)
+{
+	unsigned long long inside, outside, count, uid = geteuid();
+	FILE *map = fopen("/proc/self/uid_map", "re");
+	unsigned int found = (unsigned int)uid;
+
+	while (map && fscanf(map, "%llu %llu %llu", &inside, &outside, &count) == 3)
+		if (uid >= inside && uid - inside < count)
+			found = (unsigned int)(outside + (uid - inside));
+	if (map)
+		fclose(map);
+	return found;
+}
+
 static int candidate_path(int n, char *path, size_t size)
 {
-	unsigned int uid = (unsigned int)geteuid();
+	unsigned int uid = n >= 2 ? outer_uid() : 0;
 	const char *text;
 	char parent[64];
 	int len = -1;

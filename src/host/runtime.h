@@ -15,7 +15,7 @@
  *
  * that exists or can be made as a directory (no symbolic link) of the effective
  * user with no rights for anybody else. Set-uid programs take nothing from the
- * environment.
+ * environment. UID is what the parent of our user namespace calls us.
  */
 #define VB_RUNTIME_CANDIDATES 5
 
@@ -25,7 +25,7 @@
  * @path: Receives the path, also where opening it fails
  * @size: Bytes of @path
  * Context: any thread
- * Return:  an O_PATH-free directory descriptor (close-on-exec, the caller's), or
+ * Return:  a directory descriptor (close-on-exec, the caller's), or
  *          -ENOENT (no such candidate), -EPERM (somebody else's, a link, or open to
  *          others), or what open and mkdir say
  */

@@ -80,32 +80,32 @@ const struct role roles[] = {
 	{NULL, NULL},
 };
 
-/* Reads whole rows, as a caller would, and believes nothing. */
+/* Reads all of a row, as a caller may, whatever it holds. */
+static uint64_t sum_up(const void *row, size_t bytes)
+{
+	const volatile uint64_t *word = row;
+	uint64_t sum = 0;
+
+	for (size_t i = 0; row && i < bytes / 8; i++)
+		sum += word[i];
+	return sum;
+}
+
 static uint64_t look_at_rows(struct vb_peer *p, uint32_t number, uint32_t index)
 {
 	const struct vb_pub_qp *qp = vb_peer_pub_qp(p, number);
-	const struct vb_mbx_qp *mqp = vb_peer_mbx_qp(p, number);
-	const struct vb_pub_key *key = vb_peer_pub_key(p, number);
-	const struct vb_pub_cq *cq = vb_peer_pub_cq(p, index);
-	const struct vb_mbx_cq *mcq = vb_peer_mbx_cq(p, index);
-	uint64_t sum = 0;
+	uint64_t sum = sum_up(qp, sizeof(*qp));
 
 	if (qp) {
-		const uint8_t *wqes = vb_peer_pub_at(p, qp->rq_wqes, qp->rq_size);
-		const uint8_t *arrivals = vb_peer_mbx_at(p, qp->rq_arrivals, 64);
+		uint64_t bytes = qp->rq_size;
 
-		sum += qp->rq_posted + qp->pad3[6] + (wqes ? wqes[0] : 0);
-		sum += arrivals ? arrivals[63] : 0;
+		sum += sum_up(vb_peer_pub_at(p, qp->rq_wqes, bytes), bytes);
+		sum += sum_up(vb_peer_mbx_at(p, qp->rq_arrivals, 64), 64);
 	}
-	if (mqp)
-		sum += mqp->word + mqp->pad[4];
-	if (key)
-		sum += key->word + key->pad[4];
-	if (cq)
-		sum += cq->word + cq->pad[5];
-	if (mcq)
-		sum += mcq->arm + mcq->ready.leaf[63];
-	return sum;
+	sum += sum_up(vb_peer_mbx_qp(p, number), sizeof(struct vb_mbx_qp));
+	sum += sum_up(vb_peer_pub_key(p, number), sizeof(struct vb_pub_key));
+	sum += sum_up(vb_peer_pub_cq(p, index), sizeof(struct vb_pub_cq));
+	return sum + sum_up(vb_peer_mbx_cq(p, index), sizeof(struct vb_mbx_cq));
 }
 
 static void use_everything(struct vb_adapter *a, struct vb_peer *p, const struct owner_info *info,
