@@ -23,10 +23,14 @@ struct call {
 	const struct vb_pub_qp *pub;
 	struct vb_pub_qp row; /* copy, consistent with `word` */
 	uint64_t word;
+	uint32_t qp_index; /* in the owner's table */
 	const struct vb_msg *msg;
 	struct vb_key_facts key; /* of the last look-up */
 	/* The receive looked at, published by complete(). */
+	const struct vb_pub_rq *rq;
+	_Atomic uint64_t *head;
 	uint64_t index;
+	uint64_t taken; /* word that publishing replaces; 0: none was taken */
 	struct vb_mbx_arrival *arrival;
 	struct vb_pub_sge sge[MAX_SGE];
 	uint32_t num_sge;
@@ -79,7 +83,7 @@ static bool sge_ok(struct call *c, const struct vb_pub_sge *sge)
 {
 	if (!read_key(c, sge->lkey >> 8) || c->key.lkey != sge->lkey)
 		return false;
-	if (c->key.pd != c->row.pd || !(c->key.access & VB_ACCESS_LOCAL_WRITE))
+	if (c->key.pd != c->row.rq_pd || !(c->key.access & VB_ACCESS_LOCAL_WRITE))
 		return false;
 	return sge->addr >= c->key.iova && sge->length <= c->key.length &&
 	       sge->addr - c->key.iova <= c->key.length - sge->length;
@@ -117,35 +121,79 @@ static bool row_has_queue(const struct vb_pub_qp *row)
 		       sizeof(struct vb_pub_wqe) + row->rq_max_sge * sizeof(struct vb_pub_sge);
 }
 
+/* The record of receive c->index. */
+static bool find_arrival(struct call *c)
+{
+	uint64_t at = (c->index & (c->row.rq_size - 1)) * sizeof(*c->arrival);
+
+	c->arrival = vb_peer_mbx_at(c->peer, c->row.rq_arrivals + at, sizeof(*c->arrival));
+	return c->arrival;
+}
+
+/* The next receive nobody has: looked at where only we can come, taken where others
+ * can. */
+static enum vb_take next_receive(struct call *c)
+{
+	uint64_t posted, word;
+
+	for (;;) {
+		c->index = atomic_load(c->head);
+		posted = atomic_load_explicit(&c->rq->posted, memory_order_acquire);
+		if (c->index >= posted)
+			return VB_TAKE_NONE;
+		if (posted - c->index > c->row.rq_size || !find_arrival(c))
+			return VB_TAKE_GONE;
+		word = atomic_load(&c->arrival->word);
+		if (word == vb_arrival_make(c->index, VB_ARRIVAL_EMPTY)) {
+			c->taken = word;
+			if (!c->row.rq_shared)
+				return VB_TAKE_OK;
+			c->taken = vb_arrival_take(&c->arrival->word, c->index,
+						   c->peer->adapter->slot, c->qp_index);
+			if (!c->taken)
+				continue;
+			vb_head_advance(c->head, c->index);
+			return VB_TAKE_OK;
+		}
+		/* Another initiator was first, or ended before it counted it. */
+		if (!vb_arrival_is(word, c->index) ||
+		    (!c->row.rq_shared && vb_arrival_state(word) != VB_ARRIVAL_FULL))
+			return VB_TAKE_GONE;
+		vb_head_advance(c->head, c->index);
+	}
+}
+
+/* The owner of the queue wants to know when few receives are left. */
+static void watch_limit(struct call *c)
+{
+	uint64_t limit = atomic_load(&c->rq->limit);
+	uint64_t left = atomic_load(&c->rq->posted) - (c->index + 1);
+
+	if (!limit || left >= limit)
+		return;
+	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
+	vb_peer_ring(c->peer);
+}
+
 static enum vb_take env_take_recv(void *ctx, struct vb_recv *out)
 {
 	struct call *c = ctx;
-	uint64_t posted, word;
+	enum vb_take take;
 
 	if (!c->row.rq_size)
 		return VB_TAKE_NONE;
 	if (!row_has_queue(&c->row))
 		return VB_TAKE_GONE;
-	for (;;) {
-		c->index = atomic_load(&c->mbx->head);
-		posted = atomic_load_explicit(&c->pub->rq_posted, memory_order_acquire);
-		if (c->index >= posted)
-			return VB_TAKE_NONE;
-		c->arrival = vb_peer_mbx_at(c->peer,
-					    c->row.rq_arrivals + (c->index & (c->row.rq_size - 1)) *
-									 sizeof(*c->arrival),
-					    sizeof(*c->arrival));
-		if (posted - c->index > c->row.rq_size || !c->arrival)
-			return VB_TAKE_GONE;
-		word = atomic_load(&c->arrival->word);
-		if (word == vb_arrival_make(c->index, VB_ARRIVAL_EMPTY))
-			break;
-		if (word != vb_arrival_make(c->index, VB_ARRIVAL_FULL))
-			return VB_TAKE_GONE;
-		/* Whoever published it ended before it counted it. */
-		vb_head_advance(&c->mbx->head, c->index);
-	}
+	c->rq = vb_peer_pub_at(c->peer, c->row.rq_counters, sizeof(*c->rq));
+	c->head = vb_peer_mbx_at(c->peer, c->row.rq_head, sizeof(*c->head));
+	if (!c->rq || !c->head)
+		return VB_TAKE_GONE;
+	take = next_receive(c);
+	if (take)
+		return take;
 	c->place = VB_PLACE_DIRECT;
+	if (c->row.rq_shared)
+		watch_limit(c);
 	return read_wqe(c, out) ? VB_TAKE_OK : VB_TAKE_GONE;
 }
 
@@ -194,7 +242,7 @@ static uint8_t *scatter_place(struct call *c, uint64_t length)
 	if (length > VB_BOUNCE_BYTES || !c->row.bounce_slots ||
 	    (c->row.bounce_slots & (c->row.bounce_slots - 1)))
 		return NULL;
-	polled = atomic_load_explicit(&c->pub->rq_polled, memory_order_acquire);
+	polled = atomic_load_explicit(&c->rq->polled, memory_order_acquire);
 	if (c->index - polled >= c->row.bounce_slots)
 		return NULL;
 	c->place = VB_PLACE_BOUNCE;
@@ -313,9 +361,11 @@ static bool env_complete(void *ctx, const struct vb_recv *recv,
 	arrival->status = (uint8_t)completion->status;
 	arrival->flags = (uint8_t)completion->flags;
 	arrival->place = completion->status ? VB_PLACE_DIRECT : c->place;
-	if (!still_there(c) || !vb_arrival_publish(&arrival->word, c->index))
+	if (!still_there(c) || !vb_arrival_publish(&arrival->word, c->taken))
 		return false;
-	vb_head_advance(&c->mbx->head, c->index);
+	c->taken = 0;
+	if (!c->row.rq_shared)
+		vb_head_advance(c->head, c->index);
 	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
 	if (cq) {
 		vb_ready_set(&cq->ready, c->row.recv_bit);
@@ -339,13 +389,12 @@ static bool read_row(struct call *c, uint32_t qpn)
 {
 	c->pub = vb_peer_pub_qp(c->peer, qpn);
 	c->mbx = vb_peer_mbx_qp(c->peer, qpn);
-	if (!c->pub || !c->mbx)
+	if (!c->pub || !c->mbx || !vb_peer_index(c->peer, qpn, &c->qp_index))
 		return false;
 	for (int i = 0; i < LOCKED_LOOKS; i++) {
 		c->word = atomic_load(&c->mbx->word);
 		if (vb_qpw_state(c->word) != VB_QPW_LOCKED) {
-			/* The counters behind the row are not part of it. */
-			vb_row_read(&c->row, c->pub, offsetof(struct vb_pub_qp, rq_posted));
+			vb_row_read(&c->row, c->pub, sizeof(c->row));
 			atomic_thread_fence(memory_order_acquire);
 			if (atomic_load(&c->mbx->word) == c->word)
 				return true;
@@ -377,15 +426,13 @@ static void describe(const struct call *c, uint32_t qpn, struct vb_resp_qp *qp)
 }
 
 /* The message broke a rule: the owner is to move its QP to ERR. */
-static void fail_target(struct call *c, uint32_t qpn, enum vb_verdict verdict)
+static void fail_target(struct call *c, enum vb_verdict verdict)
 {
-	uint32_t index;
 	struct vb_mbx_cq *cq;
 
 	if (!vb_qpw_fail(&c->mbx->word, c->word, (uint8_t)verdict))
 		return;
-	if (vb_peer_index(c->peer, qpn, &index))
-		vb_ready_set(&c->peer->mbx->attention, index % 4096);
+	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
 	VB_STEP(ATTENTION_SET);
 	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
 	if (cq)
@@ -403,10 +450,13 @@ static void run(struct call *c, uint32_t qpn, const struct vb_msg *msg, struct v
 	}
 	describe(c, qpn, &qp);
 	vb_rc_resp_message(&qp, &env, c, msg, res);
+	/* A receive that several may take was taken for this message and not used. */
+	if (c->taken && c->row.rq_shared)
+		vb_arrival_void(&c->arrival->word, c->taken);
 	if (res->verdict == VB_V_ACCEPTED)
 		vb_psnw_advance(&c->mbx->psn, vb_qpw_epoch(c->word), qp.epsn.v, res->epsn.v);
 	else if (res->target_err)
-		fail_target(c, qpn, res->verdict);
+		fail_target(c, res->verdict);
 }
 
 enum vb_verdict vb_local_send(struct vb_peer *p, uint32_t qpn, const struct vb_msg *msg,
@@ -417,6 +467,7 @@ enum vb_verdict vb_local_send(struct vb_peer *p, uint32_t qpn, const struct vb_m
 
 	c.peer = p;
 	c.msg = msg;
+	c.taken = 0;
 	memset(res, 0, sizeof(*res));
 	res->event = VB_EVENT_NONE;
 	if (vb_peer_dead(p))

@@ -1,79 +1,49 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Creation, states and end of a QP as peers see it. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "engine/objects.h"
 #include "engine/receive.h"
 #include "engine/requester.h"
+#include "engine/rings.h"
+#include "engine/sort.h"
 #include "host/access.h"
 #include "host/words.h"
-
-#define BOUNCE_SLOTS 16u
-
-static uint64_t wqe_stride(const struct vb_qp *qp)
-{
-	return (sizeof(struct vb_pub_wqe) + qp->cap.max_recv_sge * sizeof(struct vb_pub_sge) + 63) &
-	       ~63ull;
-}
-
-static void free_rings(struct vb_adapter *a, struct vb_qp *qp)
-{
-	struct vb_rq *rq = &qp->rq;
-
-	vb_adapter_free_pub(a, rq->wqes, rq->size * wqe_stride(qp), 64);
-	vb_adapter_free_mbx(a, rq->arrivals, rq->size * sizeof(struct vb_mbx_arrival), 64);
-	vb_adapter_free_mbx(a, rq->bounce, rq->bounce_slots * VB_BOUNCE_BYTES, 64);
-	rq->wqes = rq->arrivals = rq->bounce = 0;
-}
-
-/* The rings that peers reach. */
-static int alloc_rings(struct vb_adapter *a, struct vb_qp *qp)
-{
-	struct vb_rq *rq = &qp->rq;
-
-	if (!rq->size)
-		return 0;
-	rq->bounce_slots = rq->size < BOUNCE_SLOTS ? rq->size : BOUNCE_SLOTS;
-	rq->wqes = vb_adapter_alloc_pub(a, rq->size * wqe_stride(qp), 64);
-	rq->arrivals = vb_adapter_alloc_mbx(a, rq->size * sizeof(struct vb_mbx_arrival), 64);
-	rq->bounce = vb_adapter_alloc_mbx(a, rq->bounce_slots * VB_BOUNCE_BYTES, 64);
-	if (!rq->wqes || !rq->arrivals || !rq->bounce) {
-		free_rings(a, qp);
-		return -ENOMEM;
-	}
-	rq->wqe_bytes = vb_adapter_pub_at(a, rq->wqes);
-	rq->records = vb_adapter_mbx_at(a, rq->arrivals);
-	rq->bounce_bytes = vb_adapter_mbx_at(a, rq->bounce);
-	return 0;
-}
 
 /* Write what peers read. Between lock and unlock of the word. */
 static void publish(struct vb_qp *qp)
 {
+	const struct vb_rq *rq = qp->rq;
 	struct vb_pub_qp row = {
 		.qpn = qp->ibv.qp_num,
 		.type = qp->ibv.qp_type,
 		.pd = vb_qp_pd(qp)->number,
 		.access = qp->attr.qp_access_flags,
 		.dest_qpn = qp->attr.dest_qp_num,
+		.qkey = qp->attr.qkey,
 		.path_mtu = (uint8_t)qp->attr.path_mtu,
 		.min_rnr_timer = qp->attr.min_rnr_timer,
 		.max_dest_rd_atomic = qp->attr.max_dest_rd_atomic,
 		.recv_cq = vb_cq_of(qp->ibv.recv_cq)->index,
 		.recv_bit = qp->recv_bit,
-		.rq_size = qp->rq.size,
-		.rq_stride = (uint32_t)wqe_stride(qp),
-		.rq_max_sge = qp->cap.max_recv_sge,
-		.bounce_slots = qp->rq.bounce_slots,
-		.rq_wqes = qp->rq.wqes,
-		.rq_arrivals = qp->rq.arrivals,
-		.bounce = qp->rq.bounce,
+		.rq_size = rq->size,
+		.rq_stride = rq->wqe_stride,
+		.rq_max_sge = rq->max_sge,
+		.rq_pd = rq->pd,
+		.rq_shared = rq->shared,
+		.bounce_slots = rq->bounce_slots,
+		.rq_counters = rq->counters_at,
+		.rq_head = rq->head_at,
+		.rq_wqes = rq->wqes,
+		.rq_arrivals = rq->arrivals,
+		.bounce = rq->bounce,
 	};
 
 	memcpy(row.own_gid, qp->own_gid.raw, sizeof(row.own_gid));
 	memcpy(row.dest_gid, qp->attr.ah_attr.grh.dgid.raw, sizeof(row.dest_gid));
-	vb_row_write(qp->pub, &row, offsetof(struct vb_pub_qp, rq_posted));
+	vb_row_write(qp->pub, &row, sizeof(row));
 }
 
 static int take_rows(struct vb_adapter *a, struct vb_qp *qp)
@@ -96,9 +66,6 @@ static void init_rows(struct vb_qp *qp)
 	qp->epoch = vb_qpw_epoch(atomic_load(&qp->mbx->word)) + 1;
 	vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
 	publish(qp);
-	atomic_store(&qp->pub->rq_posted, 0);
-	atomic_store(&qp->pub->rq_polled, 0);
-	atomic_store(&qp->mbx->head, 0);
 	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_DOWN);
 }
 
@@ -119,15 +86,32 @@ static int enter_tables(struct vb_engine *engine, struct vb_qp *qp)
 	return err;
 }
 
+/* Its own receive queue, or its SRQ's. */
+static int init_receive(struct vb_engine *engine, struct vb_qp *qp)
+{
+	bool several = qp->ibv.qp_type == IBV_QPT_UD;
+	int err = vb_rq_init(&qp->own_rq, qp->srq ? 0 : qp->cap.max_recv_wr, qp->cap.max_recv_sge,
+			     vb_qp_pd(qp)->number, several);
+
+	qp->rq = qp->srq ? &qp->srq->rq : &qp->own_rq;
+	qp->inbox = VB_NO_RECEIVE;
+	if (err)
+		return err;
+	err = vb_rings_alloc(engine->adapter, &qp->own_rq);
+	if (err)
+		vb_rq_fini(&qp->own_rq);
+	return err;
+}
+
 int vb_engine_qp_create(struct vb_engine *engine, struct vb_qp *qp)
 {
-	int err = vb_qp_queues_init(qp);
+	int err = vb_qp_sq_init(qp);
 
 	if (err)
 		return err;
-	err = alloc_rings(engine->adapter, qp);
+	err = init_receive(engine, qp);
 	if (err)
-		goto no_rings;
+		goto no_receive;
 	err = take_rows(engine->adapter, qp);
 	if (err)
 		goto no_rows;
@@ -141,9 +125,10 @@ int vb_engine_qp_create(struct vb_engine *engine, struct vb_qp *qp)
 no_tables:
 	vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, qp->index);
 no_rows:
-	free_rings(engine->adapter, qp);
-no_rings:
-	vb_qp_queues_fini(qp);
+	vb_rings_free(engine->adapter, &qp->own_rq);
+	vb_rq_fini(&qp->own_rq);
+no_receive:
+	free(qp->sq.slots);
 	return err;
 }
 
@@ -172,14 +157,17 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 	/* A section that was open may have asked for one more run. */
 	vb_engine_forget(engine, qp);
 	vb_receive_leave(qp);
+	if (qp->srq)
+		vb_sort_leave(engine, qp, true);
 	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
 	vb_cq_release(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
 	/* Rings that a stopped peer may still write to are never used again. */
 	if (clear)
-		free_rings(engine->adapter, qp);
+		vb_rings_free(engine->adapter, &qp->own_rq);
 	vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, qp->index);
 	vb_peer_put(qp->peer);
-	vb_qp_queues_fini(qp);
+	vb_rq_fini(&qp->own_rq);
+	free(qp->sq.slots);
 }
 
 /* RESET: everything posted vanishes, attributes return to zero. */
@@ -196,8 +184,8 @@ static int reset(struct vb_engine *engine, struct vb_qp *qp)
 	qp->first_error_told = false;
 	qp->comm_est_told = false;
 	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
-	vb_receive_forget(qp);
-	if (!clear && alloc_rings(engine->adapter, qp))
+	vb_receive_forget(engine, qp);
+	if (!clear && vb_rings_alloc(engine->adapter, &qp->own_rq))
 		return -ENOMEM;
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	vb_peer_put(qp->peer);

@@ -16,6 +16,7 @@
 
 #include "base/rules.h"
 #include "engine/explain.h"
+#include "engine/sort.h"
 #include "host/notify.h"
 #include "host/words.h"
 
@@ -91,22 +92,19 @@ void vb_receive_leave(struct vb_qp *qp)
 	vb_spin_unlock(&cq->lock);
 }
 
-/* Tell the receive CQ's pollers, and whoever waits for its event, to look at the QP. */
-static void point_at(struct vb_engine *engine, struct vb_qp *qp)
+void vb_receive_point_at(struct vb_engine *engine, struct vb_qp *qp)
 {
 	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
 
 	vb_ready_set(&cq->mbx->ready, qp->recv_bit);
-	if (qp->rq.size && atomic_load(&qp->rq.polled) != atomic_load(&qp->rq.posted))
+	if (atomic_load(&qp->rq->polled) != atomic_load(&qp->rq->posted))
 		vb_notify(engine->adapter->self, cq->index, true);
 }
 
-static void publish_wqe(struct vb_qp *qp, const struct ibv_recv_wr *wr, uint64_t index)
+static void publish_wqe(struct vb_rq *rq, const struct ibv_recv_wr *wr, uint64_t index)
 {
-	struct vb_rq *rq = &qp->rq;
 	struct vb_pub_wqe *wqe =
-		(struct vb_pub_wqe *)(void *)(rq->wqe_bytes +
-					      (index & rq->mask) * qp->pub->rq_stride);
+		(struct vb_pub_wqe *)(void *)(rq->wqe_bytes + (index & rq->mask) * rq->wqe_stride);
 	struct vb_pub_wqe head = {.num_sge = (uint32_t)wr->num_sge};
 
 	static_assert(sizeof(struct vb_pub_sge) == sizeof(struct ibv_sge), "same layout");
@@ -114,51 +112,70 @@ static void publish_wqe(struct vb_qp *qp, const struct ibv_recv_wr *wr, uint64_t
 	vb_row_write(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
 }
 
-int vb_receive_post(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_recv_wr *wr)
+static void offer_locked(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 {
-	struct vb_rq *rq = &qp->rq;
-	struct vb_rwqe *wqe;
-	uint64_t index;
+	uint64_t index = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+	struct vb_rwqe *wqe = vb_rq_slot(rq, index);
 
-	pthread_mutex_lock(&qp->rq_lock);
-	index = atomic_load_explicit(&rq->posted, memory_order_relaxed);
-	if (index - atomic_load_explicit(&rq->polled, memory_order_acquire) >=
-	    qp->cap.max_recv_wr) {
-		pthread_mutex_unlock(&qp->rq_lock);
-		return -ENOSPC;
-	}
-	wqe = vb_rq_slot(rq, index);
 	wqe->wr_id = wr->wr_id;
 	wqe->num_sge = (uint32_t)wr->num_sge;
 	if (wr->num_sge)
 		memcpy(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
-	publish_wqe(qp, wr, index);
-	vb_arrival_post(&rq->records[index & rq->mask].word, &qp->pub->rq_posted, index);
+	publish_wqe(rq, wr, index);
+	vb_arrival_post(&rq->records[index & rq->mask].word, &rq->counters->posted, index);
 	atomic_store_explicit(&rq->posted, index + 1, memory_order_release);
-	pthread_mutex_unlock(&qp->rq_lock);
-	if (atomic_load(&qp->flush_recv))
-		point_at(engine, qp);
-	return 0;
+}
+
+void vb_receive_offer(struct vb_rq *rq, const struct ibv_recv_wr *wr)
+{
+	pthread_mutex_lock(&rq->post_lock);
+	offer_locked(rq, wr);
+	pthread_mutex_unlock(&rq->post_lock);
+}
+
+int vb_receive_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
+{
+	bool room;
+
+	pthread_mutex_lock(&rq->post_lock);
+	room = atomic_load_explicit(&rq->posted, memory_order_relaxed) -
+		       atomic_load_explicit(&rq->polled, memory_order_acquire) <
+	       rq->max_wr;
+	if (room)
+		offer_locked(rq, wr);
+	pthread_mutex_unlock(&rq->post_lock);
+	return room ? 0 : -ENOSPC;
 }
 
 void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp)
 {
+	if (qp->srq) {
+		vb_sort_leave(engine, qp, false);
+		return;
+	}
 	atomic_store(&qp->flush_recv, true);
-	point_at(engine, qp);
+	vb_receive_point_at(engine, qp);
 }
 
-void vb_receive_forget(struct vb_qp *qp)
+void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp)
 {
 	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
+	struct vb_rq *rq = qp->rq;
 	uint64_t posted;
 
 	vb_spin_lock(&cq->lock);
-	pthread_mutex_lock(&qp->rq_lock);
-	posted = atomic_load(&qp->rq.posted);
-	atomic_store(&qp->rq.polled, posted);
-	atomic_store(&qp->pub->rq_polled, posted);
-	atomic_store(&qp->mbx->head, posted);
-	pthread_mutex_unlock(&qp->rq_lock);
+	if (qp->srq) {
+		vb_sort_leave(engine, qp, true);
+	} else if (rq->size && rq->shared) {
+		vb_sort_forget(qp);
+	} else if (rq->size) {
+		pthread_mutex_lock(&rq->post_lock);
+		posted = atomic_load(&rq->posted);
+		atomic_store(&rq->polled, posted);
+		atomic_store(&rq->counters->polled, posted);
+		atomic_store(rq->head, posted);
+		pthread_mutex_unlock(&rq->post_lock);
+	}
 	atomic_store(&qp->flush_recv, false);
 	vb_spin_unlock(&cq->lock);
 }
@@ -171,8 +188,8 @@ static bool scatter(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	struct iovec iov[VB_MAX_SGE];
 	int count = 0;
 
-	if (vb_keys_resolve(&engine->keys, vb_qp_pd(qp)->number, wqe->sge, (int)wqe->num_sge, 1,
-			    iov, &count, NULL))
+	if (vb_keys_resolve(&engine->keys, qp->rq->pd, wqe->sge, (int)wqe->num_sge, 1, iov, &count,
+			    NULL))
 		count = 0;
 	for (int i = 0; i < count && length; i++) {
 		uint64_t part = iov[i].iov_len < length ? iov[i].iov_len : length;
@@ -205,7 +222,7 @@ static const uint8_t *payload_of(const struct vb_rq *rq, uint64_t index, uint64_
 static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index,
 		      struct vb_cqe *cqe)
 {
-	const struct vb_rq *rq = &qp->rq;
+	const struct vb_rq *rq = qp->rq;
 	const struct vb_mbx_arrival *record = &rq->records[index & rq->mask];
 	const struct vb_rwqe *wqe = vb_rq_slot(rq, index);
 	uint64_t length = record->byte_len;
@@ -220,7 +237,7 @@ static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index
 		.imm_data = record->imm,
 		.qp_num = qp->ibv.qp_num,
 		.src_qp = record->src_qpn,
-		.wc_flags = record->flags & (IBV_WC_WITH_IMM | IBV_WC_WITH_INV),
+		.wc_flags = record->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV),
 	};
 	if (cqe->status == IBV_WC_SUCCESS && from && length &&
 	    !scatter(engine, qp, wqe, from, length)) {
@@ -234,7 +251,7 @@ static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index
 static void take_flushed(struct vb_qp *qp, uint64_t index, struct vb_cqe *cqe)
 {
 	*cqe = (struct vb_cqe){
-		.wr_id = vb_rq_slot(&qp->rq, index)->wr_id,
+		.wr_id = vb_rq_slot(qp->rq, index)->wr_id,
 		.time_ns = vb_now_ns(),
 		.status = IBV_WC_WR_FLUSH_ERR,
 		.opcode = IBV_WC_RECV,
@@ -242,10 +259,10 @@ static void take_flushed(struct vb_qp *qp, uint64_t index, struct vb_cqe *cqe)
 	};
 }
 
-/* The next completion of one receive queue. */
-static bool take_receive(struct vb_engine *engine, struct vb_qp *qp, struct vb_cqe *cqe)
+/* The next completion of a queue that one initiator fills: in order. */
+static bool take_in_order(struct vb_engine *engine, struct vb_qp *qp, struct vb_cqe *cqe)
 {
-	struct vb_rq *rq = &qp->rq;
+	struct vb_rq *rq = qp->rq;
 	uint64_t index = atomic_load_explicit(&rq->polled, memory_order_relaxed);
 	_Atomic uint64_t *word = &rq->records[index & rq->mask].word;
 
@@ -259,14 +276,44 @@ static bool take_receive(struct vb_engine *engine, struct vb_qp *qp, struct vb_c
 	else
 		return false;
 	atomic_store_explicit(&rq->polled, index + 1, memory_order_release);
-	atomic_store_explicit(&qp->pub->rq_polled, index + 1, memory_order_release);
+	atomic_store_explicit(&rq->counters->polled, index + 1, memory_order_release);
 	VB_STEP(RECV_CONSUMED);
 	return true;
 }
 
+/* The next completion of a queue that several fill: as they finish. */
+static bool take_sorted(struct vb_engine *engine, struct vb_qp *qp, struct vb_cqe *cqe)
+{
+	struct vb_rq *rq = qp->rq;
+	bool found = true;
+	uint64_t index;
+
+	vb_spin_lock(&rq->sort_lock);
+	if (vb_sort_take(engine, qp, &index))
+		take_full(engine, qp, index, cqe);
+	else if (atomic_load(&qp->flush_recv) && vb_sort_flush(engine, qp, &index))
+		take_flushed(qp, index, cqe);
+	else if (vb_sort_take(engine, qp, &index))
+		take_full(engine, qp, index, cqe);
+	else
+		found = false;
+	if (found)
+		vb_sort_done(rq, index);
+	VB_STEP(RECV_CONSUMED);
+	vb_spin_unlock(&rq->sort_lock);
+	return found;
+}
+
+static bool take_receive(struct vb_engine *engine, struct vb_qp *qp, struct vb_cqe *cqe)
+{
+	if (qp->rq->shared)
+		return take_sorted(engine, qp, cqe);
+	return take_in_order(engine, qp, cqe);
+}
+
 static void visit_add(struct vb_cq *cq, struct vb_qp *qp)
 {
-	if (qp->visiting || !qp->rq.size)
+	if (qp->visiting || !qp->rq->size)
 		return;
 	qp->visiting = true;
 	qp->visit_next = NULL;

@@ -13,18 +13,27 @@ int vb_receive_join(struct vb_qp *qp);
 /** vb_receive_leave() - The opposite; its arrivals are no longer found */
 void vb_receive_leave(struct vb_qp *qp);
 
-/** vb_receive_post() - Offer one receive to the peer
+/** vb_receive_post() - Post one receive
+ * @rq:     Of a QP or an SRQ
  * @wr:     Checked by the caller: number of SGEs
- * Context: takes the receive lock
- * Return:  0, -ENOSPC when the queue is full
+ * Context: takes the queue's post_lock
+ * Return:  0, -ENOSPC when max_wr receives are outstanding
  */
-int vb_receive_post(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_recv_wr *wr);
+int vb_receive_post(struct vb_rq *rq, const struct ibv_recv_wr *wr);
+
+/** vb_receive_offer() - As vb_receive_post(), for a slot known to be free */
+void vb_receive_offer(struct vb_rq *rq, const struct ibv_recv_wr *wr);
+
+/** vb_receive_point_at() - Have the receive CQ's pollers, and who waits for its event, look
+ *                          at a QP
+ */
+void vb_receive_point_at(struct vb_engine *engine, struct vb_qp *qp);
 
 /** vb_receive_flush() - ERR: what has not arrived completes as flushed when polled */
 void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp);
 
 /** vb_receive_forget() - RESET: receives and arrivals vanish without completion */
-void vb_receive_forget(struct vb_qp *qp);
+void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp);
 
 /** vb_receive_poll() - Take one completion of a CQ, of either side
  * Context: the CQ's lock is held

@@ -118,6 +118,16 @@ struct vb_pub_wqe {
 	struct vb_pub_sge sge[];
 };
 
+/* The counters of a receive queue, of a QP or an SRQ; written by the owner. */
+struct vb_pub_rq {
+	_Atomic uint64_t posted; /* receives posted since creation; never goes back */
+	uint64_t pad0[7];
+	_Atomic uint64_t polled; /* all receives below were consumed by the owner */
+	_Atomic uint64_t limit;	 /* tell the owner when fewer than this are left, 0 never */
+	uint64_t pad1[6];
+};
+static_assert(sizeof(struct vb_pub_rq) == 128, "two cache lines");
+
 /* What a peer must know of a QP. Changed only while the QP's word says LOCKED. */
 struct vb_pub_qp {
 	uint32_t qpn;
@@ -125,29 +135,30 @@ struct vb_pub_qp {
 	uint32_t pd;	 /* adapter-wide number */
 	uint32_t access; /* IBV_ACCESS_REMOTE_* the QP allows */
 	uint32_t dest_qpn;
+	uint32_t qkey;
 	uint8_t path_mtu; /* enum ibv_mtu */
 	uint8_t min_rnr_timer;
 	uint8_t max_dest_rd_atomic;
-	uint8_t pad0;
+	uint8_t pad0[5];
 	uint8_t own_gid[16];
 	uint8_t dest_gid[16];
-	uint32_t recv_cq;   /* index of the CQ in the owner's table */
-	uint32_t recv_bit;  /* the QP's bit in that CQ's ready set */
+	uint32_t recv_cq;  /* index of the CQ in the owner's table */
+	uint32_t recv_bit; /* the QP's bit in that CQ's ready set */
+	/* The receive queue: the QP's own, or its SRQ's. */
 	uint32_t rq_size;   /* WQEs, a power of two; 0 without a receive queue */
 	uint32_t rq_stride; /* bytes of one vb_pub_wqe with its SGEs */
 	uint32_t rq_max_sge;
+	uint32_t rq_pd;	       /* the PD its SGEs are checked in */
+	uint32_t rq_shared;    /* 1: several initiators take from it */
 	uint32_t bounce_slots; /* a power of two, 0 none */
+	uint64_t rq_counters;  /* offset, published part: struct vb_pub_rq */
+	uint64_t rq_head;      /* offset, mailbox: next receive to take */
 	uint64_t rq_wqes;      /* offset, published part: rq_size * rq_stride bytes */
 	uint64_t rq_arrivals;  /* offset, mailbox: rq_size * sizeof(struct vb_mbx_arrival) */
 	uint64_t bounce;       /* offset, mailbox: bounce_slots * VB_BOUNCE_BYTES */
-	uint64_t pad1[3];
-	/* Second and third line: written while the QP is in use. */
-	_Atomic uint64_t rq_posted; /* receives posted since creation; never goes back */
-	uint64_t pad2[7];
-	_Atomic uint64_t rq_polled; /* receives whose arrival the owner has consumed */
-	uint64_t pad3[7];
+	uint64_t pad1[7];
 };
-static_assert(sizeof(struct vb_pub_qp) == 256, "four cache lines");
+static_assert(sizeof(struct vb_pub_qp) == 192, "three cache lines");
 
 struct vb_pub_cq {
 	_Atomic uint64_t word; /* generation << 1 | live */
@@ -162,7 +173,7 @@ static_assert(sizeof(struct vb_pub_cq) == 64, "one cache line");
 
 /* What became of a receive: one record per slot of the receive queue. */
 struct vb_mbx_arrival {
-	_Atomic uint64_t word; /* index << 8 | enum vb_arrival */
+	_Atomic uint64_t word; /* docs/shared-words.md: index, taker, QP, state */
 	uint64_t time_ns;      /* CLOCK_MONOTONIC at the sender */
 	uint32_t byte_len;
 	uint32_t imm; /* network order */
@@ -185,8 +196,7 @@ enum vb_arrival_place {
 struct vb_mbx_qp {
 	_Atomic uint64_t word; /* docs/shared-words.md: epoch, sequence, cause, state */
 	_Atomic uint64_t psn;  /* epoch << 40 | expected PSN */
-	_Atomic uint64_t head; /* next receive to take */
-	uint64_t pad[5];
+	uint64_t pad[6];
 };
 static_assert(sizeof(struct vb_mbx_qp) == 64, "one cache line");
 
@@ -217,7 +227,7 @@ struct vb_mbx_header {
 static inline uint64_t vb_layout_hash(void)
 {
 	const uint64_t facts[] = {
-		1, /* version: raise on a change of meaning */
+		2, /* version: raise on a change of meaning */
 		sizeof(struct vb_pub_header),
 		sizeof(struct vb_pub_key),
 		sizeof(struct vb_pub_qp),
@@ -227,6 +237,7 @@ static inline uint64_t vb_layout_hash(void)
 		sizeof(struct vb_mbx_qp),
 		sizeof(struct vb_mbx_cq),
 		sizeof(struct vb_mbx_arrival),
+		sizeof(struct vb_pub_rq),
 		VB_BLOCK_BITS,
 		VB_OWN_BLOCKS,
 		VB_CHUNK_IDS,

@@ -132,17 +132,46 @@ static inline bool vb_psnw_advance(_Atomic uint64_t *word, uint32_t epoch, uint3
 	return done;
 }
 
-/* ---- Arrival word: index:56 | state:8 ---- */
+/* ---- Arrival word: index:29 | slot:10 | qp:17 | state:8 ----
+ *
+ * slot and qp say who took the receive (registry slot of the initiator's process) and
+ * for which QP of the owner; both are 0 where only one initiator can come. */
 
 enum vb_arrival {
 	VB_ARRIVAL_EMPTY = 0,	/* posted, nothing arrived */
 	VB_ARRIVAL_FULL = 1,	/* record and payload are complete */
 	VB_ARRIVAL_FLUSHED = 2, /* taken back by the owner */
+	VB_ARRIVAL_TAKEN = 3,	/* an initiator is filling it (several may come) */
+	VB_ARRIVAL_VOID = 4,	/* its taker gave it up: to be offered anew */
 };
+
+#define VB_ARRIVAL_INDEX_SHIFT 35
 
 static inline uint64_t vb_arrival_make(uint64_t index, enum vb_arrival state)
 {
-	return index << 8 | (uint64_t)state;
+	return index << VB_ARRIVAL_INDEX_SHIFT | (uint64_t)state;
+}
+
+static inline enum vb_arrival vb_arrival_state(uint64_t word)
+{
+	return (enum vb_arrival)(word & 0xff);
+}
+
+static inline uint32_t vb_arrival_slot(uint64_t word)
+{
+	return (uint32_t)(word >> 25) & 0x3ff;
+}
+
+static inline uint32_t vb_arrival_qp(uint64_t word)
+{
+	return (uint32_t)(word >> 8) & 0x1ffff;
+}
+
+/* Is this the word of receive @index? */
+static inline bool vb_arrival_is(uint64_t word, uint64_t index)
+{
+	return word >> VB_ARRIVAL_INDEX_SHIFT ==
+	       (index & ((UINT64_C(1) << (64 - VB_ARRIVAL_INDEX_SHIFT)) - 1));
 }
 
 /* Owner: offer receive @index; the WQE was written before. */
@@ -156,39 +185,66 @@ static inline void vb_arrival_post(_Atomic uint64_t *word, _Atomic uint64_t *pos
 	VB_STEP(RECV_POSTED);
 }
 
-/* Initiator: the record and the payload are in place. False: the owner took it back. */
-static inline bool vb_arrival_publish(_Atomic uint64_t *word, uint64_t index)
+/* Initiator, of several: take receive @index for QP @qp. Returns the new word, 0 when
+ * somebody was first. */
+static inline uint64_t vb_arrival_take(_Atomic uint64_t *word, uint64_t index, uint32_t slot,
+				       uint32_t qp)
 {
 	uint64_t empty = vb_arrival_make(index, VB_ARRIVAL_EMPTY);
+	uint64_t taken = vb_arrival_make(index, VB_ARRIVAL_TAKEN) | (uint64_t)(slot & 0x3ff) << 25 |
+			 (uint64_t)(qp & 0x1ffff) << 8;
+	bool done = atomic_compare_exchange_strong(word, &empty, taken);
+
+	VB_STEP(ARRIVAL_TAKEN);
+	return done ? taken : 0;
+}
+
+/* Initiator: the record and the payload are in place. @seen is the word from
+ * vb_arrival_take(), or EMPTY where only one can come. False: the owner took it back. */
+static inline bool vb_arrival_publish(_Atomic uint64_t *word, uint64_t seen)
+{
 	bool done;
 
 	VB_STEP(ARRIVAL_FILLED);
-	done = atomic_compare_exchange_strong(word, &empty,
-					      vb_arrival_make(index, VB_ARRIVAL_FULL));
+	done = atomic_compare_exchange_strong(word, &seen, (seen & ~0xffull) | VB_ARRIVAL_FULL);
 	VB_STEP(ARRIVAL_PUBLISHED);
+	return done;
+}
+
+/* Give up a receive that was taken: its taker, or the owner when the taker died or its
+ * QP left. False: it was published, or given up already. */
+static inline bool vb_arrival_void(_Atomic uint64_t *word, uint64_t taken)
+{
+	bool done =
+		atomic_compare_exchange_strong(word, &taken, (taken & ~0xffull) | VB_ARRIVAL_VOID);
+
+	VB_STEP(ARRIVAL_VOID);
 	return done;
 }
 
 /* Owner: has receive @index arrived? */
 static inline bool vb_arrival_full(const _Atomic uint64_t *word, uint64_t index)
 {
-	return atomic_load_explicit(word, memory_order_acquire) ==
-	       vb_arrival_make(index, VB_ARRIVAL_FULL);
+	uint64_t value = atomic_load_explicit(word, memory_order_acquire);
+
+	return vb_arrival_state(value) == VB_ARRIVAL_FULL && vb_arrival_is(value, index);
 }
 
 /* Owner: take receive @index back. False: it has arrived and must be completed as such.
- * Whatever else stands in the word (scribbled) is taken back too. */
+ * Whatever else stands in the word (taken, scribbled) is taken back too. */
 static inline bool vb_arrival_flush(_Atomic uint64_t *word, uint64_t index)
 {
-	uint64_t full = vb_arrival_make(index, VB_ARRIVAL_FULL);
 	uint64_t old = atomic_load(word);
+	bool full;
 
-	while (old != full)
-		if (atomic_compare_exchange_weak(word, &old,
-						 vb_arrival_make(index, VB_ARRIVAL_FLUSHED)))
+	for (;;) {
+		full = vb_arrival_state(old) == VB_ARRIVAL_FULL && vb_arrival_is(old, index);
+		if (full || atomic_compare_exchange_weak(
+				    word, &old, vb_arrival_make(index, VB_ARRIVAL_FLUSHED)))
 			break;
+	}
 	VB_STEP(RECV_FLUSHED);
-	return old != full;
+	return !full;
 }
 
 /* Initiator: receive @index is taken; the next message looks at the one behind it. */

@@ -41,10 +41,14 @@ const char *vb_mr_access_text(unsigned int access, char *text, size_t size)
 	return text;
 }
 
-static int check_access(unsigned int access)
+bool vb_mr_implicit(const void *addr, size_t length, unsigned int access)
 {
-	const unsigned int unsupported =
-		IBV_ACCESS_ON_DEMAND | IBV_ACCESS_HUGETLB | IBV_ACCESS_MW_BIND | 256 | 512;
+	return access & IBV_ACCESS_ON_DEMAND && !addr && length == SIZE_MAX;
+}
+
+int vb_mr_check_access(unsigned int access)
+{
+	const unsigned int unsupported = IBV_ACCESS_MW_BIND | 256 | 512;
 	char text[160];
 
 	if (access & ~(VB_MR_ACCESS | unsupported | OPTIONAL_BITS))
@@ -57,12 +61,15 @@ static int check_access(unsigned int access)
 	    !(access & IBV_ACCESS_LOCAL_WRITE))
 		return vb_fail(VB_RULE_REG_MR_LOCAL_WRITE, "access=%s",
 			       vb_mr_access_text(access, text, sizeof(text)));
+	if (access & IBV_ACCESS_HUGETLB && !(access & IBV_ACCESS_ON_DEMAND))
+		return vb_fail(VB_RULE_REG_MR_HUGETLB, "access=%s",
+			       vb_mr_access_text(access, text, sizeof(text)));
 	return 0;
 }
 
 int vb_mr_check(const void *addr, size_t length, uint64_t iova, unsigned int access, uint64_t max)
 {
-	int err = check_access(access);
+	int err = vb_mr_check_access(access);
 
 	if (err)
 		return err;
@@ -71,5 +78,7 @@ int vb_mr_check(const void *addr, size_t length, uint64_t iova, unsigned int acc
 	if (length > max || (uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return vb_fail(VB_RULE_REG_MR_RANGE, "addr=%p length=%zu iova=0x%llx", addr, length,
 			       (unsigned long long)iova);
+	if (access & IBV_ACCESS_HUGETLB && vb_mr_implicit(addr, length, access))
+		return vb_fail(VB_RULE_REG_MR_HUGETLB, "the whole address space");
 	return 0;
 }

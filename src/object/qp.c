@@ -182,11 +182,10 @@ static uint32_t power_of_two(uint32_t at_least)
 	return size;
 }
 
-int vb_qp_queues_init(struct vb_qp *qp)
+int vb_qp_sq_init(struct vb_qp *qp)
 {
 	uint32_t sends = power_of_two(qp->cap.max_send_wr ? qp->cap.max_send_wr : 1);
 	struct vb_sq *sq = &qp->sq;
-	struct vb_rq *rq = &qp->rq;
 
 	sq->stride =
 		(uint32_t)(sizeof(struct vb_swqe) + qp->cap.max_send_sge * sizeof(struct ibv_sge) +
@@ -194,27 +193,5 @@ int vb_qp_queues_init(struct vb_qp *qp)
 		~7u;
 	sq->mask = sends - 1;
 	sq->slots = calloc(sends, sq->stride);
-	if (!sq->slots)
-		return -ENOMEM;
-	rq->size = qp->cap.max_recv_wr ? power_of_two(qp->cap.max_recv_wr) : 0;
-	if (rq->size) {
-		rq->stride = (uint32_t)(sizeof(struct vb_rwqe) +
-					qp->cap.max_recv_sge * sizeof(struct ibv_sge));
-		rq->mask = rq->size - 1;
-		rq->slots = calloc(rq->size, rq->stride);
-		if (!rq->slots) {
-			free(sq->slots);
-			sq->slots = NULL;
-			return -ENOMEM;
-		}
-	}
-	return 0;
-}
-
-void vb_qp_queues_fini(struct vb_qp *qp)
-{
-	free(qp->sq.slots);
-	free(qp->rq.slots);
-	qp->sq.slots = NULL;
-	qp->rq.slots = NULL;
+	return sq->slots ? 0 : -ENOMEM;
 }

@@ -9,8 +9,11 @@
 
 #include <infiniband/verbs.h>
 
+#include "object/ah.h"
 #include "object/cq.h"
 #include "object/pd.h"
+#include "object/rq.h"
+#include "object/srq.h"
 #include "transport/psn.h"
 #include "transport/rc_budget.h"
 
@@ -32,6 +35,10 @@ struct vb_swqe {
 	uint32_t imm; /* network order, or the key to invalidate */
 	uint64_t compare_add;
 	uint64_t swap;
+	struct vb_path path; /* UD: from the address handle */
+	uint32_t remote_qpn;
+	uint32_t remote_qkey;
+	bool bad_ah;		/* UD: none, or of another PD */
 	uint64_t length;	/* sum of the SGEs or of the inline data, bytes */
 	uint32_t inline_length; /* not 0: the data stands behind the SGEs */
 	int num_sge;
@@ -61,31 +68,6 @@ struct vb_sq {
 	bool drained_told;
 };
 
-/* A receive as the program posted it; the owner trusts this, not what it published. */
-struct vb_rwqe {
-	uint64_t wr_id;
-	uint32_t num_sge;
-	uint32_t pad;
-	struct ibv_sge sge[]; /* max_recv_sge */
-};
-
-/* The receive queue. `posted` under rq_lock; the rest under the receive CQ's lock. */
-struct vb_rq {
-	uint8_t *slots;
-	uint32_t stride;
-	uint32_t mask;
-	uint32_t size;		 /* 0: no receive queue */
-	_Atomic uint64_t posted; /* never goes back, not even at RESET */
-	_Atomic uint64_t polled; /* consumed by polling, or forgotten by RESET */
-	uint64_t wqes;		 /* offset of the published WQEs */
-	uint64_t arrivals;	 /* offset of the arrival records */
-	uint64_t bounce;	 /* offset of the bounce slots */
-	uint32_t bounce_slots;
-	struct vb_mbx_arrival *records; /* arrivals, mapped */
-	uint8_t *bounce_bytes;		/* bounce, mapped */
-	uint8_t *wqe_bytes;		/* wqes, mapped */
-};
-
 /* Who runs the send queue: one thread at a time; the others leave word. */
 enum vb_run { VB_RUN_IDLE, VB_RUN_BUSY, VB_RUN_AGAIN };
 
@@ -105,10 +87,11 @@ struct vb_qp {
 	_Atomic int state;	 /* enum ibv_qp_state */
 	union ibv_gid own_gid;	 /* of the sgid index at RTR */
 
-	pthread_mutex_t lock;	 /* posting of sends, and every change of state */
-	pthread_mutex_t rq_lock; /* posting of receives */
+	pthread_mutex_t lock; /* posting of sends, and every change of state */
 	struct vb_sq sq;
-	struct vb_rq rq;
+	struct vb_rq own_rq; /* size 0 where an SRQ is used */
+	struct vb_rq *rq;    /* own_rq, or the SRQ's */
+	struct vb_srq *srq;
 	_Atomic int run; /* enum vb_run */
 
 	/* What is shared with peers, and the owner's private truth about it. */
@@ -126,7 +109,8 @@ struct vb_qp {
 	bool visiting;		    /* it is in that list */
 	struct vb_qp *members_next; /* in cq->members[recv_bit] */
 	uint32_t recv_bit;
-	_Atomic bool flush_recv; /* ERR: what has not arrived completes as flushed */
+	_Atomic bool flush_recv;    /* ERR: what has not arrived completes as flushed */
+	uint64_t inbox, inbox_last; /* sorted arrivals of a shared queue, under its sort_lock */
 	bool comm_est_told;
 
 	/* Engine's list of waiting queues, under its lock. */
@@ -164,11 +148,6 @@ static inline struct vb_swqe *vb_sq_slot(const struct vb_sq *sq, uint64_t index)
 	return (struct vb_swqe *)(void *)(sq->slots + (index & sq->mask) * sq->stride);
 }
 
-static inline struct vb_rwqe *vb_rq_slot(const struct vb_rq *rq, uint64_t index)
-{
-	return (struct vb_rwqe *)(void *)(rq->slots + (index & rq->mask) * rq->stride);
-}
-
 static inline uint8_t *vb_swqe_inline(const struct vb_qp *qp, struct vb_swqe *wqe)
 {
 	return (uint8_t *)&wqe->sge[qp->cap.max_send_sge];
@@ -198,12 +177,9 @@ int vb_qp_check_modify(const struct vb_qp *qp, const struct ibv_qp_attr *attr, i
 /** vb_qp_apply() - Store the attributes of a modify that passed the checks */
 void vb_qp_apply(struct vb_qp *qp, const struct ibv_qp_attr *attr, int mask);
 
-/** vb_qp_queues_init() - Allocate the private send and receive queues by qp->cap
- * Return:  0, -ENOMEM; nothing allocated then
+/** vb_qp_sq_init() - Allocate the send queue by qp->cap
+ * Return:  0, -ENOMEM
  */
-int vb_qp_queues_init(struct vb_qp *qp);
-
-/** vb_qp_queues_fini() - Free them */
-void vb_qp_queues_fini(struct vb_qp *qp);
+int vb_qp_sq_init(struct vb_qp *qp);
 
 #endif

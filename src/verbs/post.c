@@ -150,6 +150,8 @@ int vb_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 
 static int post_one_recv(struct vb_context *ctx, struct vb_qp *qp, const struct ibv_recv_wr *wr)
 {
+	if (qp->srq)
+		return vb_fail(VB_RULE_POST_RECV_SRQ, "qp#0x%x", qp->ibv.qp_num);
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
 		return vb_fail(VB_RULE_POST_RECV_SGE, "qp#0x%x: num_sge %d, max_recv_sge %u",
 			       qp->ibv.qp_num, wr->num_sge, qp->cap.max_recv_sge);
@@ -157,9 +159,12 @@ static int post_one_recv(struct vb_context *ctx, struct vb_qp *qp, const struct 
 		vb_explain(VB_RULE_POST_RECV_RESET, "qp#0x%x", qp->ibv.qp_num);
 		return 0;
 	}
-	if (vb_receive_post(ctx->engine, qp, wr))
+	if (vb_receive_post(qp->rq, wr))
 		return vb_fail(VB_RULE_POST_RECV_FULL, "qp#0x%x: max_recv_wr %u", qp->ibv.qp_num,
 			       qp->cap.max_recv_wr);
+	/* In ERR it flushes at once. */
+	if (atomic_load(&qp->flush_recv))
+		vb_receive_point_at(ctx->engine, qp);
 	return 0;
 }
 

@@ -51,7 +51,6 @@ static void init_public(struct vb_qp *qp, struct vb_context *ctx, struct ibv_pd 
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
 	pthread_mutex_init(&qp->lock, NULL);
-	pthread_mutex_init(&qp->rq_lock, NULL);
 	qp->cap = attr->cap;
 	qp->sq_sig_all = attr->sq_sig_all != 0;
 }
@@ -61,7 +60,6 @@ static void fini_public(struct vb_qp *qp)
 	pthread_mutex_destroy(&qp->ibv.mutex);
 	pthread_cond_destroy(&qp->ibv.cond);
 	pthread_mutex_destroy(&qp->lock);
-	pthread_mutex_destroy(&qp->rq_lock);
 	free(qp);
 }
 

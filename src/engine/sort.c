@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/sort.h"
+
+#include <string.h>
+
+#include "engine/receive.h"
+#include "host/liveness.h"
+#include "host/words.h"
+
+static _Atomic uint64_t *word_of(struct vb_rq *rq, uint64_t index)
+{
+	return &rq->records[index & rq->mask].word;
+}
+
+static struct vb_rq_note *note_of(struct vb_rq *rq, uint64_t index)
+{
+	return &rq->notes[index & rq->mask];
+}
+
+void vb_sort_done(struct vb_rq *rq, uint64_t index)
+{
+	uint64_t polled = atomic_load_explicit(&rq->polled, memory_order_relaxed);
+
+	note_of(rq, index)->done = true;
+	while (polled < rq->sorted && note_of(rq, polled)->done) {
+		note_of(rq, polled)->done = false;
+		polled++;
+	}
+	atomic_store_explicit(&rq->polled, polled, memory_order_release);
+	atomic_store_explicit(&rq->counters->polled, polled, memory_order_release);
+}
+
+/* Offer a receive nobody will finish to the next sender. False: no slot is free yet. */
+static bool offer_again(struct vb_rq *rq, uint64_t index)
+{
+	const struct vb_rwqe *wqe = vb_rq_slot(rq, index);
+	struct ibv_sge sges[VB_MAX_SGE];
+	struct ibv_recv_wr wr = {
+		.wr_id = wqe->wr_id, .sg_list = sges, .num_sge = (int)wqe->num_sge};
+
+	memcpy(sges, wqe->sge, wqe->num_sge * sizeof(sges[0]));
+	/* The oldest makes room itself; another one may have to wait for those before it. */
+	if (index == atomic_load_explicit(&rq->polled, memory_order_relaxed))
+		vb_sort_done(rq, index);
+	else if (atomic_load(&rq->posted) - atomic_load(&rq->polled) >= rq->size)
+		return false;
+	else
+		note_of(rq, index)->done = true;
+	vb_receive_offer(rq, &wr);
+	return true;
+}
+
+static void list_add(struct vb_rq *rq, struct vb_qp *qp, uint64_t index)
+{
+	note_of(rq, index)->next = VB_NO_RECEIVE;
+	if (qp->inbox == VB_NO_RECEIVE)
+		qp->inbox = index;
+	else
+		note_of(rq, qp->inbox_last)->next = index;
+	qp->inbox_last = index;
+}
+
+static bool taker_is_dead(struct vb_engine *engine, uint32_t slot)
+{
+	struct vb_peer *peer;
+	bool dead;
+
+	if (slot == engine->adapter->slot)
+		return false;
+	if (vb_peer_get_slot(engine->adapter, slot, &peer))
+		return !vb_registry_locked(&engine->adapter->registry, slot, &(pid_t){0});
+	dead = vb_peer_dead(peer) || (!vb_peer_has_engine(peer) && vb_peer_check(peer));
+	vb_peer_put(peer);
+	return dead;
+}
+
+/* Put one receive where it belongs. True: it is settled; false: look again later. */
+static bool settle(struct vb_engine *engine, struct vb_rq *rq, uint64_t index, bool check_takers)
+{
+	uint64_t word = atomic_load(word_of(rq, index));
+	struct vb_qp *qp;
+
+	if (vb_arrival_state(word) == VB_ARRIVAL_TAKEN && vb_arrival_is(word, index)) {
+		if (!check_takers || !taker_is_dead(engine, vb_arrival_slot(word)) ||
+		    !vb_arrival_void(word_of(rq, index), word))
+			return false;
+		word = atomic_load(word_of(rq, index));
+	}
+	if (vb_arrival_state(word) == VB_ARRIVAL_FULL && vb_arrival_is(word, index)) {
+		qp = vb_sparse_get(&engine->qps, vb_arrival_qp(word));
+		if (qp && qp->rq == rq) {
+			list_add(rq, qp, index);
+			return true;
+		}
+		vb_arrival_void(word_of(rq, index), word);
+	} else {
+		/* Given up by its taker; or scribbled: nobody may fill it any more. */
+		vb_arrival_flush(word_of(rq, index), index);
+	}
+	return offer_again(rq, index);
+}
+
+static void sort(struct vb_engine *engine, struct vb_rq *rq)
+{
+	uint64_t posted = atomic_load_explicit(&rq->posted, memory_order_acquire);
+	uint64_t head = atomic_load(rq->head);
+	uint32_t kept = 0;
+	/* Whether takers live costs system calls: asked now and then only. */
+	bool check = rq->n_pending && ++rq->looks % 1024 == 0;
+
+	for (uint32_t i = 0; i < rq->n_pending; i++)
+		if (!settle(engine, rq, rq->pending[i], check))
+			rq->pending[kept++] = rq->pending[i];
+	rq->n_pending = kept;
+	if (head > posted)
+		head = posted; /* scribbled */
+	while (rq->sorted < head) {
+		uint64_t index = rq->sorted++;
+
+		if (!settle(engine, rq, index, false))
+			rq->pending[rq->n_pending++] = index;
+	}
+}
+
+static bool list_take(struct vb_rq *rq, struct vb_qp *qp, uint64_t *index)
+{
+	if (qp->inbox == VB_NO_RECEIVE)
+		return false;
+	*index = qp->inbox;
+	qp->inbox = note_of(rq, *index)->next;
+	return true;
+}
+
+bool vb_sort_take(struct vb_engine *engine, struct vb_qp *qp, uint64_t *index)
+{
+	if (list_take(qp->rq, qp, index))
+		return true;
+	sort(engine, qp->rq);
+	return list_take(qp->rq, qp, index);
+}
+
+bool vb_sort_flush(struct vb_engine *engine, struct vb_qp *qp, uint64_t *index)
+{
+	struct vb_rq *rq = qp->rq;
+
+	while (rq->n_pending) {
+		*index = rq->pending[--rq->n_pending];
+		if (vb_arrival_flush(word_of(rq, *index), *index))
+			return true;
+		settle(engine, rq, *index, false);
+	}
+	if (qp->inbox != VB_NO_RECEIVE)
+		return false;
+	while (rq->sorted < atomic_load_explicit(&rq->posted, memory_order_acquire)) {
+		*index = rq->sorted++;
+		if (vb_arrival_flush(word_of(rq, *index), *index))
+			return true;
+		settle(engine, rq, *index, false);
+		return false;
+	}
+	return false;
+}
+
+void vb_sort_forget(struct vb_qp *qp)
+{
+	struct vb_rq *rq = qp->rq;
+	uint64_t posted;
+
+	vb_spin_lock(&rq->sort_lock);
+	pthread_mutex_lock(&rq->post_lock);
+	posted = atomic_load(&rq->posted);
+	qp->inbox = VB_NO_RECEIVE;
+	rq->n_pending = 0;
+	rq->sorted = posted;
+	if (rq->notes)
+		memset(rq->notes, 0, rq->size * sizeof(*rq->notes));
+	atomic_store(&rq->polled, posted);
+	atomic_store(&rq->counters->polled, posted);
+	atomic_store(rq->head, posted);
+	pthread_mutex_unlock(&rq->post_lock);
+	vb_spin_unlock(&rq->sort_lock);
+}
+
+void vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
+{
+	struct vb_rq *rq = qp->rq;
+	uint64_t index;
+
+	vb_spin_lock(&rq->sort_lock);
+	sort(engine, rq);
+	for (uint32_t i = 0; i < rq->n_pending; i++) {
+		_Atomic uint64_t *word = word_of(rq, rq->pending[i]);
+		uint64_t seen = atomic_load(word);
+
+		if (vb_arrival_state(seen) == VB_ARRIVAL_TAKEN && vb_arrival_qp(seen) == qp->index)
+			vb_arrival_void(word, seen);
+	}
+	/* What was published meanwhile goes to the list, what was not is offered again. */
+	sort(engine, rq);
+	while (gone && list_take(rq, qp, &index)) {
+		vb_arrival_void(word_of(rq, index), atomic_load(word_of(rq, index)));
+		if (!offer_again(rq, index))
+			rq->pending[rq->n_pending++] = index;
+	}
+	vb_spin_unlock(&rq->sort_lock);
+}

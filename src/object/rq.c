@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "object/rq.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+static uint32_t power_of_two(uint32_t at_least)
+{
+	uint32_t size = 1;
+
+	while (size < at_least)
+		size *= 2;
+	return size;
+}
+
+static void free_all(struct vb_rq *rq)
+{
+	free(rq->slots);
+	free(rq->notes);
+	free(rq->pending);
+	rq->slots = NULL;
+	rq->notes = NULL;
+	rq->pending = NULL;
+}
+
+int vb_rq_init(struct vb_rq *rq, uint32_t max_wr, uint32_t max_sge, uint32_t pd, bool shared)
+{
+	rq->max_wr = max_wr;
+	rq->max_sge = max_sge;
+	rq->pd = pd;
+	rq->shared = shared;
+	rq->size = max_wr ? power_of_two(max_wr) : 0;
+	if (rq->size) {
+		rq->mask = rq->size - 1;
+		rq->stride = (uint32_t)(sizeof(struct vb_rwqe) + max_sge * sizeof(struct ibv_sge));
+		rq->slots = calloc(rq->size, rq->stride);
+		if (shared) {
+			rq->notes = calloc(rq->size, sizeof(*rq->notes));
+			rq->pending = calloc(rq->size, sizeof(*rq->pending));
+		}
+		if (!rq->slots || (shared && (!rq->notes || !rq->pending))) {
+			free_all(rq);
+			return -ENOMEM;
+		}
+	}
+	pthread_mutex_init(&rq->post_lock, NULL);
+	return 0;
+}
+
+void vb_rq_fini(struct vb_rq *rq)
+{
+	free_all(rq);
+	pthread_mutex_destroy(&rq->post_lock);
+}
