@@ -45,6 +45,12 @@ direct=("${launcher[@]:0:${#launcher[@]}-3}" env "LD_LIBRARY_PATH=$libdir" "$pre
 grep -q '^    verbena0' "$tmp" || { cat "$tmp" && fail "ibv_devices shows no device"; }
 rm -f "$tmp"
 
+# The man page knows every command and option that the tool's own summary names.
+page=$(sed 's/\\-/-/g' "$prefix/share/man/man1/verbena.1")
+while read -r word; do
+	grep -qF -- "$word" <<<"$page" || fail "verbena(1) does not tell of $word"
+done < <("${launcher[@]:0:${#launcher[@]}-2}" help | grep -oE '^  (--[a-z-]+|[a-z]+ )' | tr -d ' ')
+
 # The front doors answer, from anywhere.
 cd /
 for door in run test; do
