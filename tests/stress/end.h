@@ -537,7 +537,8 @@ static inline void end_completion(struct end *e, const struct ibv_wc *wc)
 
 static inline bool link_wants(const struct end *e, const struct link *l)
 {
-	return !l->busy && !l->dead && l->peer_qpn && (!e->opt.rounds || l->round < e->opt.rounds);
+	return !l->busy && !l->dead && l->peer_qpn && e->opt.ops &&
+	       (!e->opt.rounds || l->round < e->opt.rounds);
 }
 
 /* Begin what can begin, take what has completed. Returns completions taken, -1 on error. */

@@ -20,9 +20,9 @@ static struct end end;
 
 static const char *option(const char *line, const char *name, const char *fallback)
 {
-	static char value[8][4096];
+	static char value[16][4096];
 	static unsigned int turn;
-	char *out = value[turn++ % 8];
+	char *out = value[turn++ % 16];
 	size_t len = strlen(name);
 
 	for (const char *at = line; (at = strstr(at, name)); at++) {
@@ -108,6 +108,7 @@ static void do_connect(const char *line)
 	unsigned int from = (unsigned int)number(line, "from", 0);
 	unsigned int first = (unsigned int)number(line, "first", 0);
 	unsigned int count = (unsigned int)number(line, "count", MAX_LINKS);
+	uint32_t rkey = (uint32_t)number(line, "rkey", 0);
 	uint64_t base = number(line, "base", 0);
 	union ibv_gid raw;
 	int err = 0;
@@ -127,7 +128,7 @@ static void do_connect(const char *line)
 			continue;
 		l = &end.link[from + k - first];
 		l->peer_qpn = number_of;
-		l->peer_rkey = (uint32_t)number(line, "rkey", 0);
+		l->peer_rkey = rkey;
 		l->peer_base = base + k * link_bytes(&end);
 		l->peer_gid = raw;
 		err = link_connect(&end, from + k - first);
@@ -278,6 +279,7 @@ static void do_remake(const char *line)
 {
 	uint64_t start = end_now();
 
+	memset(end.status, 0, sizeof(end.status));
 	for (unsigned int i = 0; i < end.opt.links; i++) {
 		if (ibv_destroy_qp(end.link[i].qp)) {
 			printf("failed what=destroy_qp errno=%d\n", errno);
