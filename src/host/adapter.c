@@ -50,8 +50,10 @@ static void close_in_child(void)
 /* After clone() without handlers the list is the parent's: leave it alone. */
 static void drop_inherited(void)
 {
-	if (adapters && !vb_adapter_alive(adapters))
+	if (adapters && !vb_adapter_alive(adapters)) {
 		adapters = NULL;
+		vb_registry_drop_inherited();
+	}
 }
 
 static bool valid_name(const char *device)

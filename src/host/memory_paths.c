@@ -21,6 +21,7 @@
 /* A peer's memory file mapped here, for one life of one key. */
 struct vb_memory_map {
 	unsigned int refs; /* one is the table's; under the peer's lock */
+	const _Atomic uint64_t *row_word;
 	uint32_t number;
 	uint64_t word;
 	uint8_t *base; /* MAP_ABSENT: it was tried and cannot be */
@@ -80,6 +81,19 @@ static void map_file(struct vb_peer *p, const struct vb_key_facts *key, struct v
 	close(fd);
 }
 
+/* Keys that died since: their memory is not to be held for nothing. */
+static void drop_dead_maps(struct vb_peer *p)
+{
+	for (unsigned int i = 0; i < MAPS; i++) {
+		struct vb_memory_map *map = p->memory[i];
+
+		if (map && map->row_word && atomic_load(map->row_word) != map->word) {
+			put_map(map);
+			p->memory[i] = NULL;
+		}
+	}
+}
+
 /* The mapping of a key with a reference, or NULL. */
 static struct vb_memory_map *get_map(struct vb_peer *p, const struct vb_key_facts *key, bool write)
 {
@@ -89,9 +103,12 @@ static struct vb_memory_map *get_map(struct vb_peer *p, const struct vb_key_fact
 	map = *at;
 	if (!map || map->number != key->number || map->word != key->word) {
 		put_map(map);
+		*at = NULL;
+		drop_dead_maps(p);
 		*at = map = calloc(1, sizeof(*map));
 		if (map) {
 			map->refs = 1;
+			map->row_word = key->row_word;
 			map->number = key->number;
 			map->word = key->word;
 			map->base = MAP_ABSENT;
@@ -128,7 +145,8 @@ int vb_path_open(struct vb_peer *p, const struct vb_key_facts *key, bool write,
 		path->base = (uint8_t *)(uintptr_t)key->addr;
 		return 0;
 	}
-	if (vb_peer_dead(p))
+	/* A pid may be another process's by now: who has no engine is looked at harder. */
+	if (vb_peer_dead(p) || (!p->self && !vb_peer_has_engine(p) && vb_peer_check(p)))
 		return -ESRCH;
 	if (!p->self && key->memory == VB_KEY_SHARED && vb_memory_allowed(VB_MEM_MAPPED)) {
 		path->map = get_map(p, key, write);

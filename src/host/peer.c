@@ -417,6 +417,7 @@ int vb_peer_get_slot(struct vb_adapter *a, uint32_t slot, struct vb_peer **out)
 {
 	struct vb_registry_entry entry;
 	struct vb_peer *p;
+	pid_t pid;
 	int err;
 
 	if (slot >= VB_SLOTS)
@@ -426,6 +427,8 @@ int vb_peer_get_slot(struct vb_adapter *a, uint32_t slot, struct vb_peer **out)
 		return 0;
 	}
 	err = vb_registry_read(&a->registry, slot, &entry);
+	if (err == -EAGAIN && !vb_registry_locked(&a->registry, slot, &pid))
+		err = -ESRCH; /* died while writing its slot */
 	pthread_mutex_lock(&a->peers->lock);
 	p = a->peers->by_slot[slot];
 	if (p && (err == -ENOENT || (!err && memcmp(p->id, entry.id, sizeof(p->id))))) {

@@ -205,6 +205,11 @@ void vb_registry_close(struct vb_registry *reg)
 	leave(reg);
 }
 
+void vb_registry_drop_inherited(void)
+{
+	ours = NULL;
+}
+
 void vb_registry_forget(struct vb_registry *reg)
 {
 	unlist(reg);

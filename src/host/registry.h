@@ -81,6 +81,9 @@ void vb_registry_close(struct vb_registry *reg);
 /** vb_registry_forget() - After fork, in the child: close and unmap, touch nothing else */
 void vb_registry_forget(struct vb_registry *reg);
 
+/** vb_registry_drop_inherited() - In a child that no fork handler ran in: none is ours */
+void vb_registry_drop_inherited(void);
+
 /** vb_registry_publish() - Write our slot */
 void vb_registry_publish(struct vb_registry *reg, const struct vb_registry_entry *entry);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <errno.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 #include "host/adapter.h"
 #include "unit/host/other.h"
@@ -284,19 +285,28 @@ static void works_within_small_limits(void **state)
 
 static void another_user_has_another_registry(void **state)
 {
-	static const char *const env[] = {"VERBENA_RUNTIME_DIR=", "XDG_RUNTIME_DIR=", NULL};
+	char dir[] = "/tmp/verbena-user-XXXXXX", setting[80];
+	const char *env[] = {setting, NULL};
 	struct vb_adapter *a;
+	struct other other;
 	struct opened b;
 
 	if (geteuid())
 		skip();
+	assert_non_null(mkdtemp(dir));
+	assert_int_equal(chown(dir, 65534, 65534), 0);
+	/* Root's own directory is not his: he goes to the next one. */
+	snprintf(setting, sizeof(setting), "XDG_RUNTIME_DIR=%s", dir);
 	assert_int_equal(vb_adapter_open(DEVICE, &a), 0);
-	b = run("nobody", env, NULL);
+	b = run("nobody", env, &other);
 	assert_int_equal(b.err, 0);
 	assert_false(b.alone);
 	assert_int_equal(b.slot, 0);
+	assert_int_equal(count_files(dir), 1);
+	assert_int_equal(other_end(&other, 0), 0);
+	assert_int_equal(count_files(dir), 0);
 	vb_adapter_close(a);
-	assert_int_equal(access("/dev/shm/verbena-65534", F_OK), -1);
+	rmdir(dir);
 }
 
 static void the_doorbell_rings_once_a_turn(void **state)
@@ -350,6 +360,30 @@ static void a_child_has_an_adapter_of_its_own(void **state)
 	assert_int_equal(count_files(runtime), 0);
 }
 
+/* clone() without the C library: no handler ran in the child. */
+static void a_cloned_child_has_an_adapter_of_its_own(void **state)
+{
+	struct vb_adapter *a, *b;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(vb_adapter_open(DEVICE, &a), 0);
+	pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (!pid) {
+		int bad = vb_adapter_alive(a) || vb_adapter_open(DEVICE, &b) || b == a ||
+			  b->alone_reason || b->slot == a->slot;
+
+		if (!bad)
+			vb_adapter_close(b);
+		_exit(bad);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(count_files(runtime), 2);
+	vb_adapter_close(a);
+	assert_int_equal(count_files(runtime), 0);
+}
+
 /* A child that lives on without the library holds nothing of its dead parent. */
 static void a_child_keeps_nothing_of_its_parent(void **state)
 {
@@ -378,6 +412,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(another_user_has_another_registry),
 		cmocka_unit_test(the_doorbell_rings_once_a_turn),
 		cmocka_unit_test(a_child_has_an_adapter_of_its_own),
+		cmocka_unit_test(a_cloned_child_has_an_adapter_of_its_own),
 		cmocka_unit_test(a_child_keeps_nothing_of_its_parent),
 	};
 	int failed;
