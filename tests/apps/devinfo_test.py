@@ -45,13 +45,22 @@ def check(what, got, want):
             print(f"  {part}: got  {g!r}\n  {part}: want {w!r}")
 
 
-def run(program, args, libdir, env=None, name=None):
+def sanitizer_env():
+    """What a sanitizer build wants set for programs that are not built like it."""
+    p = subprocess.run([f"{BUILD}/bin/verbena", "run", "--no-sysfs", "env"], text=True,
+                       capture_output=True)
+    return {k: v for k, _, v in (line.partition("=") for line in p.stdout.splitlines())
+            if k in ("LD_PRELOAD", "ASAN_OPTIONS")}
+
+
+def run(program, args, libdir, env=None):
     """Run a program; argv[0] is the bare name, as getopt and the usage text print it."""
     full = {k: v for k, v in os.environ.items() if not k.startswith("STUB_")}
+    full.update(SANITIZER)
     full.update(env or {})
     full["LD_LIBRARY_PATH"] = libdir
-    p = subprocess.run([name or os.path.basename(program)] + args, executable=program,
-                       env=full, stdin=subprocess.DEVNULL, capture_output=True)
+    p = subprocess.run([os.path.basename(program)] + args, executable=program, env=full,
+                       stdin=subprocess.DEVNULL, capture_output=True, timeout=60)
     return p.stdout, p.stderr, p.returncode
 
 
@@ -61,6 +70,9 @@ def build_stub(where):
                     "-Wl,-soname,libibverbs.so.1",
                     "-Wl,--version-script=" + os.path.join(APPS, "stub", "stub.map"),
                     "-o", lib, os.path.join(APPS, "stub", "stub.c")], check=True)
+
+
+SANITIZER = sanitizer_env()
 
 
 def golden(name):

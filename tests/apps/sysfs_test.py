@@ -41,7 +41,7 @@ def run(*command, verbena=VERBENA, env=None, **kw):
     full = {k: v for k, v in os.environ.items() if not k.startswith("LD_")}
     full.update(env or {})
     return subprocess.run([verbena, "run", "--", *command], env=full, text=True,
-                          stdin=subprocess.DEVNULL, capture_output=True, **kw)
+                          stdin=subprocess.DEVNULL, capture_output=True, timeout=200, **kw)
 
 
 def prints(want, *command, status=0, **kw):
@@ -130,6 +130,7 @@ def test_calls():
         program = where + "/calls"
         subprocess.run([os.environ.get("CC", "cc"), "-D_GNU_SOURCE", "-O2",
                         "-D_FORTIFY_SOURCE=2", "-w", "-pthread", "-o", program,
+                        *(["-DTHREADED_FORKS=0"] if SANITIZED else []),
                         os.path.join(APPS, "calls", "sysfs_calls.c")], check=True)
         prints("", program)
         # A process that may not make files grow, or has few descriptors.

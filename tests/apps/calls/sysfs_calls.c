@@ -32,6 +32,11 @@
 #define PORT  DEV "/ports/1"
 #define LAYER "Ethernet\n"
 
+/* The sanitizers' allocators are not made for fork() beside other threads. */
+#ifndef THREADED_FORKS
+#define THREADED_FORKS 20
+#endif
+
 extern char **environ;
 
 static int failures;
@@ -355,7 +360,7 @@ static void threads(void)
 
 	for (int i = 0; i < 4; i++)
 		pthread_create(&t[i], NULL, thread, NULL);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < THREADED_FORKS; i++) {
 		pid_t pid = fork();
 
 		if (pid == 0)
