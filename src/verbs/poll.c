@@ -70,7 +70,7 @@ static int take(struct vb_cq *cq)
 	vb_spin_unlock(&cq->lock);
 	if (!found) {
 		help_engine(ctx->engine);
-		return ENOENT;
+		return ENOENT; /* no refusal: the queue is empty */
 	}
 	cq->ibv_ex.wr_id = cq->current.wr_id;
 	cq->ibv_ex.status = cq->current.status;

@@ -117,7 +117,11 @@ class Checks(unittest.TestCase):
                    'return vb_fail(VB_RULE_X, "return EINVAL;");\n'
                    '\t/* return EBUSY; */\n\treturn e != EBUSY;\n}\n')
         self.assert_passes("bare-errors")
-        for line in ("return EINVAL;", "return -ENOMEM;", "return bad ? EINVAL : 0;",
+        self.plant("src/verbs/c.c", C_LINE + "int f(void)\n{\n\treturn ENOENT; "
+                   "/* no refusal: nothing left */\n}\n")
+        self.plant("src/object/c.c", C_LINE + "int f(void)\n{\n\treturn -ENOMEM;\n}\n")
+        self.assert_passes("bare-errors")
+        for line in ("return EINVAL;", "return -EBUSY;", "return bad ? EINVAL : 0;",
                      "errno = ENOSYS;", "return (EPERM);"):
             self.plant("src/object/b.c", C_LINE + f"int f(void)\n{{\n\t{line}\n}}\n")
             self.assert_finds("bare-errors", "src/object/b.c:4")
