@@ -302,6 +302,19 @@ void vb_adapter_close(struct vb_adapter *a)
 	pthread_mutex_unlock(lock);
 }
 
+/* Many programs end without closing anything: the last one still removes the files. */
+__attribute__((destructor)) static void leave_at_exit(void)
+{
+	pthread_mutex_t *lock = vb_fork_lock(VB_FORK_LOCK_ADAPTER);
+
+	if (pthread_mutex_trylock(lock))
+		return;
+	drop_inherited();
+	for (struct vb_adapter *a = adapters; a; a = a->next)
+		vb_registry_exit(&a->registry);
+	pthread_mutex_unlock(lock);
+}
+
 _Atomic uint64_t *vb_adapter_counters(struct vb_adapter *a)
 {
 	return a->registry.file ? a->registry.file->slot[a->slot].counters : a->private_counters;

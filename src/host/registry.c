@@ -110,18 +110,25 @@ static int map_slots(struct vb_registry *reg, int dirfd)
 
 /* Give up the slot; whoever finds no other slot taken removes the files. Unlocking
  * ours first: of two that leave at once the later sees nobody. */
-static void leave(struct vb_registry *reg)
+static void leave_files(struct vb_registry *reg)
 {
 	int dirfd = open(reg->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 	vb_regfile_unlock(reg->lock_fd, reg->slot, 1);
-	if (dirfd >= 0 && !vb_regfile_lock(reg->lock_fd, 0, VB_SLOTS)) {
+	if (dirfd < 0)
+		return;
+	if (!vb_regfile_lock(reg->lock_fd, 0, VB_SLOTS)) {
 		vb_regfile_unlink(dirfd, reg->name, reg->lock_fd);
 		if (reg->own_dir)
 			rmdir(reg->dir);
 	}
-	if (dirfd >= 0)
-		close(dirfd);
+	close(dirfd);
+}
+
+static void leave(struct vb_registry *reg)
+{
+	if (!reg->left)
+		leave_files(reg);
 	close(reg->lock_fd);
 	if (reg->file)
 		munmap(reg->file, sizeof(*reg->file));
@@ -188,12 +195,10 @@ static void unlist(struct vb_registry *reg)
 		*at = reg->next;
 }
 
-void vb_registry_close(struct vb_registry *reg)
+static void sign_off(struct vb_registry *reg)
 {
 	struct vb_registry_entry nobody = {.pid = 0, .pub_fd = -1, .mbx_fd = -1};
 
-	if (reg->lock_fd < 0)
-		return;
 	for (uint32_t b = 0; b < VB_BLOCKS; b++) {
 		uint64_t word = atomic_load_explicit(&reg->file->block[b], memory_order_relaxed);
 
@@ -201,8 +206,25 @@ void vb_registry_close(struct vb_registry *reg)
 			atomic_compare_exchange_strong(&reg->file->block[b], &word, 0);
 	}
 	vb_registry_publish(reg, &nobody);
+}
+
+void vb_registry_close(struct vb_registry *reg)
+{
+	if (reg->lock_fd < 0)
+		return;
+	if (!reg->left)
+		sign_off(reg);
 	unlist(reg);
 	leave(reg);
+}
+
+void vb_registry_exit(struct vb_registry *reg)
+{
+	if (reg->lock_fd < 0 || reg->left)
+		return;
+	sign_off(reg);
+	reg->left = true;
+	leave_files(reg);
 }
 
 void vb_registry_drop_inherited(void)

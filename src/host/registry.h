@@ -64,6 +64,7 @@ struct vb_registry {
 	char dir[256];		  /* the runtime directory */
 	char name[160];		  /* of the files, without the ending */
 	bool own_dir;		  /* the directory is made and removed by us */
+	bool left;		  /* slot given up, files perhaps removed */
 	struct vb_registry *next; /* of this process, see registry.c */
 };
 
@@ -77,6 +78,11 @@ int vb_registry_open(struct vb_registry *reg, const char *device);
 
 /** vb_registry_close() - Leave; the last process out removes the files */
 void vb_registry_close(struct vb_registry *reg);
+
+/** vb_registry_exit() - The process ends without vb_registry_close(): leave the files in order
+ * Context: once; other threads may still look at the registry, nothing is closed or unmapped
+ */
+void vb_registry_exit(struct vb_registry *reg);
 
 /** vb_registry_forget() - After fork, in the child: close and unmap, touch nothing else */
 void vb_registry_forget(struct vb_registry *reg);

@@ -96,7 +96,25 @@ static void every_way_to_end_is_seen(void **state)
 		assert_true(vb_peer_dead(p));
 		close(other.fd);
 		vb_peer_put(p);
+		assert_int_equal(count_files(runtime), 2);
 	}
+}
+
+/* The last process out removes the files, whether it closes what it opened or not. */
+static void nothing_is_left_by_who_just_exits(void **state)
+{
+	struct other one = other_start("mortal", NULL), two = other_start("mortal", NULL);
+	uint32_t slot;
+
+	assert_true(other_hear(&one, &slot, sizeof(slot)));
+	assert_true(other_hear(&two, &slot, sizeof(slot)));
+	vb_adapter_close(a);
+	other_tell(&one, "e", 1);
+	other_tell(&two, "e", 1);
+	other_end(&one, 0);
+	other_end(&two, 0);
+	assert_int_equal(count_files(runtime), 0);
+	assert_int_equal(vb_adapter_open(DEVICE, &a), 0);
 }
 
 static void exec_is_an_end(void **state)
@@ -178,6 +196,7 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_adapter, close_adapter)
 		TEST(every_way_to_end_is_seen),
+		TEST(nothing_is_left_by_who_just_exits),
 		TEST(exec_is_an_end),
 		TEST(a_child_does_not_keep_its_parent_alive),
 		TEST(the_end_of_a_thread_is_no_end),
