@@ -27,11 +27,10 @@
 
 #include <infiniband/verbs.h>
 
-#define MAX_LINKS   64
-#define RECEIVES    8u
-#define RECV_BIT    (1ull << 63)
-#define STATUSES    32
-#define WAIT_NOBODY 7 /* rnr_retry: as long as it takes */
+#define MAX_LINKS 64
+#define RECEIVES  8u
+#define RECV_BIT  (1ull << 63)
+#define STATUSES  32
 
 /* A round's requests, by letter as in the option `ops`. */
 enum { OP_WRITE = 1, OP_READBACK = 2, OP_ADD = 4, OP_FIXED = 8, OP_SEND = 16, OP_ALL = 31 };
@@ -43,7 +42,7 @@ struct end_options {
 	bool events;   /* the CQ has a channel */
 	unsigned int ops;
 	uint64_t rounds; /* per link, 0 without end */
-	uint8_t timeout, retry, gid_index;
+	uint8_t timeout, retry, rnr, gid_index;
 };
 
 struct link {
@@ -329,7 +328,7 @@ static inline int link_to_rts(struct end *e, struct link *l)
 	attr.qp_state = IBV_QPS_RTS;
 	attr.timeout = e->opt.timeout;
 	attr.retry_cnt = e->opt.retry;
-	attr.rnr_retry = WAIT_NOBODY;
+	attr.rnr_retry = e->opt.rnr;
 	attr.sq_psn = end_psn(l->qp->qp_num);
 	attr.max_rd_atomic = 8;
 	return ibv_modify_qp(l->qp, &attr,

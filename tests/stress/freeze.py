@@ -26,11 +26,12 @@ def measure(ends, busy):
     return rounds
 
 
+# 8 times 134 ms of silence are longer than any stop: no request fails.
 def freeze(dice, times, options="", hold=(0.05, 0.3), processes=3, busy="busy"):
     """Stop one of the processes, time and again. All must go on, with right contents."""
     worst = 0.0
     with workers.Bench() as bench:
-        ends = ring(bench, f"links=4 {options}", processes)
+        ends = ring(bench, f"links=4 timeout=15 {options}", processes)
         for end in ends:
             end.say(busy)
         before = measure(ends, busy)
@@ -95,3 +96,28 @@ def check_onesided(dice, times, options=""):
             for end in (one, two):
                 workers.good(end.ask("result")[1])
                 end.hear()
+
+
+def behind_a_holder():
+    """A process stops in the middle of an atomic: others end by their timers, not later."""
+    with workers.Bench() as bench:
+        target = bench.worker("links=2")
+        holder = bench.worker("links=1", VERBENA_TEST_STEP="ATOMIC_HELD:stop")
+        other = bench.worker("links=1 timeout=11 retry=3")
+        workers.connect(holder, target, first=0, count=1, at=0)
+        workers.connect(other, target, first=0, count=1, at=1)
+        holder.say("one ops=a link=0")
+        holder.stopped()
+        _, facts = other.ask("one ops=a link=0")
+        silence = 4 * 4096e-3 * 2 ** 11
+        if facts["status"] != "12" or not silence <= int(facts["us"]) < silence + 5e6:
+            raise AssertionError(f"behind a stopped holder: {facts}, silence {silence} us")
+        _, result = other.ask("busy ops=wrf until=1 rounds=1")
+        holder.resume()
+        _, facts = holder.hear()
+        if facts["status"] != "0" or facts["bad"] != "0":
+            raise AssertionError(f"the holder after SIGCONT: {facts} {result}")
+        for end in (target, other):
+            end.remake()
+        workers.connect(other, target, first=0, count=1, at=1)
+        workers.good(other.ask("busy ops=a rounds=3 until=1")[1], "after the holder went on")

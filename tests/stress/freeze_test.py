@@ -14,4 +14,5 @@ for options in ("", "memfd=1", "events=1"):
     print(f"stopped 8 times, {options or 'polling'}: all went on within {worst:.3f} s", flush=True)
 freeze.check_onesided(dice, 10)
 freeze.check_onesided(dice, 10, "memfd=1")
+freeze.behind_a_holder()
 print("WRITE and READ go on beside a stopped process")

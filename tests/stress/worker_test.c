@@ -68,6 +68,7 @@ static void options_of(const char *line, struct end_options *opt)
 		.rounds = number(line, "rounds", 0),
 		.timeout = (uint8_t)number(line, "timeout", 13),
 		.retry = (uint8_t)number(line, "retry", 7),
+		.rnr = (uint8_t)number(line, "rnr", 7),
 		.gid_index = (uint8_t)number(line, "gid", 0),
 	};
 	if (!opt->links || opt->links > MAX_LINKS)
@@ -113,6 +114,7 @@ static void do_connect(const char *line)
 	union ibv_gid raw;
 	int err = 0;
 
+	end.opt.rnr = (uint8_t)number(line, "rnr", end.opt.rnr);
 	for (int i = 0; i < 16; i++) {
 		unsigned int byte = 0;
 
@@ -418,7 +420,8 @@ static int both(uint64_t rounds, bool memfd)
 				  .ops = OP_ALL,
 				  .rounds = rounds,
 				  .timeout = 18,
-				  .retry = 7};
+				  .retry = 7,
+				  .rnr = 7};
 	pthread_t thread[2];
 	uint64_t bad;
 

@@ -170,13 +170,13 @@ class Worker:
                 pass
 
 
-def connect(one, two, first=0, count=64, at=0):
+def connect(one, two, first=0, count=64, at=0, more=""):
     """Join links first... of one with links at... of two."""
     for here, there, mine, other in ((one, two, first, at), (two, one, at, first)):
         facts = there.facts
         word, answer = here.ask(f"connect gid={facts['gid']} qpn={facts['qpn']} "
                                 f"base={facts['base']} rkey={facts['rkey']} from={mine} "
-                                f"first={other} count={count}")
+                                f"first={other} count={count} {more}")
         if word != "connected" or answer["errno"] != "0":
             raise AssertionError(f"connect: {word} {answer}")
 

@@ -1,0 +1,13 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""A segment overwritten while in use; the long form is tests/soak/scribble.py."""
+import os
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import scribbling
+import workers
+
+dice = workers.seed()
+for options in ("", "memfd=1", "events=1"):
+    scribbling.run(dice, 10, options)
