@@ -11,8 +11,9 @@
 #include "host/memory.h"
 #include "host/notify.h"
 #include "host/words.h"
+#include "transport/unacked_msg.h"
 
-#define MAX_SGE 32u
+#define MAX_SGE 33u /* 32 elements, and the header of a datagram */
 /* Looks at a row its owner is changing before the QP counts as silent. */
 #define LOCKED_LOOKS 2000
 
@@ -419,8 +420,8 @@ static void describe(const struct call *c, uint32_t qpn, struct vb_resp_qp *qp)
 		.dest_qpn = c->row.dest_qpn,
 		.max_dest_rd_atomic = c->row.max_dest_rd_atomic,
 		.min_rnr_timer = c->row.min_rnr_timer & 31,
-		.other_generation = c->row.qpn != qpn || psn < 0,
-		.epsn = vb_psn((uint32_t)psn),
+		.other_generation = c->row.qpn != qpn || (psn < 0 && c->row.type == VB_QPT_RC),
+		.epsn = vb_psn(psn < 0 ? 0 : (uint32_t)psn),
 	};
 	memcpy(qp->dest_gid, c->row.dest_gid, sizeof(qp->dest_gid));
 }
@@ -440,43 +441,57 @@ static void fail_target(struct call *c, enum vb_verdict verdict)
 	vb_peer_ring(c->peer);
 }
 
-static void run(struct call *c, uint32_t qpn, const struct vb_msg *msg, struct vb_msg_result *res)
+static enum vb_verdict respond(struct call *c, const struct vb_resp_qp *qp,
+			       const struct vb_local_request *request, struct vb_msg_result *res)
+{
+	switch (request->service) {
+	case VB_SERVICE_RC:
+		return vb_rc_resp_message(qp, &env, c, request->msg, res);
+	case VB_SERVICE_UC:
+		return vb_uc_resp_message(qp, &env, c, request->msg, res);
+	default:
+		return vb_ud_resp_message(qp, c->row.qkey, &env, c, request->msg, request->qkey,
+					  res);
+	}
+}
+
+static void run(struct call *c, const struct vb_local_request *request, struct vb_msg_result *res)
 {
 	struct vb_resp_qp qp;
 
-	if (!read_row(c, qpn)) {
+	if (!read_row(c, request->qpn)) {
 		res->verdict = VB_V_DROP_NO_QP;
 		return;
 	}
-	describe(c, qpn, &qp);
-	vb_rc_resp_message(&qp, &env, c, msg, res);
+	describe(c, request->qpn, &qp);
+	respond(c, &qp, request, res);
 	/* A receive that several may take was taken for this message and not used. */
 	if (c->taken && c->row.rq_shared)
 		vb_arrival_void(&c->arrival->word, c->taken);
-	if (res->verdict == VB_V_ACCEPTED)
+	if (res->verdict == VB_V_ACCEPTED && request->service == VB_SERVICE_RC)
 		vb_psnw_advance(&c->mbx->psn, vb_qpw_epoch(c->word), qp.epsn.v, res->epsn.v);
 	else if (res->target_err)
 		fail_target(c, res->verdict);
 }
 
-enum vb_verdict vb_local_send(struct vb_peer *p, uint32_t qpn, const struct vb_msg *msg,
+enum vb_verdict vb_local_send(struct vb_peer *p, const struct vb_local_request *request,
 			      struct vb_msg_result *res)
 {
 	struct call c;
 	int ticket;
 
 	c.peer = p;
-	c.msg = msg;
+	c.msg = request->msg;
 	c.taken = 0;
 	memset(res, 0, sizeof(*res));
 	res->event = VB_EVENT_NONE;
 	if (vb_peer_dead(p))
 		return res->verdict = VB_V_DROP_DEAD;
-	ticket = vb_access_begin(p->adapter, p, qpn, msg->rkey);
+	ticket = vb_access_begin(p->adapter, p, request->qpn, request->msg->rkey);
 	if (ticket < 0)
 		return res->verdict = VB_V_DROP_BUSY;
 	VB_STEP(ACCESS_ANNOUNCED);
-	run(&c, qpn, msg, res);
+	run(&c, request, res);
 	vb_access_end(p->adapter, ticket);
 	return res->verdict;
 }

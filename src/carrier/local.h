@@ -29,15 +29,26 @@ struct vb_payload {
 	bool fault; /* the local buffers failed their check: known only when it is their turn */
 };
 
+/* How a message is served. */
+enum vb_service { VB_SERVICE_RC, VB_SERVICE_UC, VB_SERVICE_UD };
+
+/* A message on its way to a QP of this host. */
+struct vb_local_request {
+	enum vb_service service;
+	uint32_t qpn;		  /* the target QP */
+	uint32_t qkey;		  /* UD: that the datagram carries */
+	const struct vb_msg *msg; /* payload points to a struct vb_payload; UD: its first 40
+				   * bytes are the network header */
+};
+
 /** vb_local_send() - Run a message on a QP of a process of this host
  * @p:      The target's process
- * @qpn:    The target QP
- * @msg:    The message; payload points to a struct vb_payload
+ * @request: What to run, borrowed for the call
  * @res:    Filled, whatever the verdict
  * Context: initiator's send queue is running, no lock a poller or peer needs is held
  * Return:  the verdict
  */
-enum vb_verdict vb_local_send(struct vb_peer *p, uint32_t qpn, const struct vb_msg *msg,
+enum vb_verdict vb_local_send(struct vb_peer *p, const struct vb_local_request *request,
 			      struct vb_msg_result *res);
 
 #endif

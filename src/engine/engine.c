@@ -104,3 +104,34 @@ void vb_engine_close(struct vb_engine *engine)
 	if (last)
 		destroy(engine);
 }
+
+void vb_engine_join(struct vb_engine *engine, struct vb_context *ctx)
+{
+	pthread_mutex_lock(&list_lock);
+	ctx->next = engine->contexts;
+	engine->contexts = ctx;
+	pthread_mutex_unlock(&list_lock);
+}
+
+void vb_engine_leave(struct vb_engine *engine, struct vb_context *ctx)
+{
+	pthread_mutex_lock(&list_lock);
+	for (struct vb_context **at = &engine->contexts; *at; at = &(*at)->next)
+		if (*at == ctx) {
+			*at = ctx->next;
+			break;
+		}
+	pthread_mutex_unlock(&list_lock);
+}
+
+int vb_engine_each_context(int (*visit)(struct vb_context *ctx, void *arg), void *arg)
+{
+	int found = 0;
+
+	pthread_mutex_lock(&list_lock);
+	for (struct vb_engine *engine = list; engine && !found; engine = engine->next)
+		for (struct vb_context *ctx = engine->contexts; ctx && !found; ctx = ctx->next)
+			found = visit(ctx, arg);
+	pthread_mutex_unlock(&list_lock);
+	return found;
+}

@@ -30,6 +30,7 @@ struct vb_engine {
 	struct vb_adapter *adapter;
 	unsigned int users; /* contexts, under the list's lock */
 	struct vb_engine *next;
+	struct vb_context *contexts; /* those open, under the list's lock */
 
 	struct vb_keys keys;
 	struct vb_grace grace; /* guards keys, and QPs and CQs found by number */
@@ -57,6 +58,18 @@ int vb_engine_open(const char *device, struct vb_engine **out);
 
 /** vb_engine_close() - Give up one use; the last one ends thread and adapter */
 void vb_engine_close(struct vb_engine *engine);
+
+/** vb_engine_join() - Put a context among those of the engine */
+void vb_engine_join(struct vb_engine *engine, struct vb_context *ctx);
+
+/** vb_engine_leave() - Take it out again */
+void vb_engine_leave(struct vb_engine *engine, struct vb_context *ctx);
+
+/** vb_engine_each_context() - Call a function on the process's contexts until it returns non-zero
+ * @visit:  Must not open or close anything: no context comes or goes meanwhile
+ * Return:  what the last call returned, 0 when all were visited
+ */
+int vb_engine_each_context(int (*visit)(struct vb_context *ctx, void *arg), void *arg);
 
 /** vb_engine_start() - Start the thread unless it runs
  * Context: any thread, before the first QP can be the target of another process. A

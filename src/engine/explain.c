@@ -35,6 +35,11 @@ static const struct {
 	[VB_V_DROP_UNREACHABLE] = {VB_RULE_WC_UNREACHABLE, "see verbena doctor"},
 	[VB_V_DROP_BUSY] = {VB_RULE_WC_RETRY, "too many accesses are under way"},
 	[VB_V_NAK_SEQ] = {VB_RULE_WC_RETRY, "its expected PSN is behind our sq_psn"},
+	[VB_V_DROP_QKEY] = {VB_RULE_WC_UD_DROPPED, "the Q_Key differs from the receiver's"},
+	[VB_V_DROP_NO_RECV] = {VB_RULE_WC_UD_DROPPED, "the receiver has no receive posted"},
+	[VB_V_DROP_RECV_LEN] = {VB_RULE_WC_UD_DROPPED,
+				"the receive posted is shorter than 40 bytes and the message"},
+	[VB_V_DROP_ACCESS] = {VB_RULE_WC_UD_DROPPED, "the receiver's access checks refused it"},
 	[VB_V_RNR] = {VB_RULE_WC_RNR, "the peer QP has no receive posted"},
 	[VB_V_INV_RD_ATOMIC] = {VB_RULE_WC_RD_ATOMIC, "the peer's max_dest_rd_atomic is too small"},
 	[VB_V_INV_ALIGNMENT] = {VB_RULE_WC_ALIGNMENT, "the remote address is not a multiple of 8"},
@@ -79,12 +84,16 @@ void vb_explain_verdict(const struct vb_qp *qp, const struct vb_swqe *wqe,
 {
 	char facts[256];
 
+	enum vb_rule rule = verdicts[res->verdict].rule;
+	bool ud = qp->ibv.qp_type == IBV_QPT_UD;
+
 	if (!vb_explain_on() || !verdicts[res->verdict].text)
 		return;
 	facts_of(wqe, res, facts, sizeof(facts));
-	vb_explain(verdicts[res->verdict].rule, "qp#0x%x wr_id=0x%llx to qp#0x%x: %s%s%s",
-		   qp->ibv.qp_num, (ull)wqe->wr_id, qp->attr.dest_qp_num,
-		   verdicts[res->verdict].text, facts,
+	if (qp->ibv.qp_type != IBV_QPT_RC)
+		rule = VB_RULE_WC_UD_DROPPED;
+	vb_explain(rule, "qp#0x%x wr_id=0x%llx to qp#0x%x: %s%s%s", qp->ibv.qp_num, (ull)wqe->wr_id,
+		   ud ? wqe->remote_qpn : qp->attr.dest_qp_num, verdicts[res->verdict].text, facts,
 		   next->kind == VB_STEP_RETRY_AT ? " (trying again)" : "");
 }
 

@@ -25,14 +25,56 @@ void vb_engine_cq_destroy(struct vb_engine *engine, struct vb_cq *cq);
 void vb_engine_cq_arm(struct vb_cq *cq, bool solicited);
 
 /** vb_engine_mr_create() - Number, keys and published row of an MR
- * @mr:     ibv.addr, ibv.length, iova, access and pd are set; lkey and rkey are filled
+ * @mr:     ibv.addr, ibv.length, kind, addr, iova, access and pd are set; lkey and rkey are
+ *          filled
  */
 int vb_engine_mr_create(struct vb_engine *engine, struct vb_mr *mr);
+
+/** vb_engine_mr_change() - Give an MR new keys and what @want says
+ * @want:   ibv.addr, ibv.length, ibv.pd, addr, iova, access, pd; checked before
+ * Context: as vb_engine_mr_destroy(). Accesses through the old keys fail from here on
+ */
+void vb_engine_mr_change(struct vb_engine *engine, struct vb_mr *mr, const struct vb_mr *want);
 
 /** vb_engine_mr_destroy() - Make the keys dead and wait for accesses under way
  * Context: may wait up to VB_ACCESS_BOUND_NS for a peer that stopped inside an access
  */
 void vb_engine_mr_destroy(struct vb_engine *engine, struct vb_mr *mr);
+
+enum vb_advise {
+	VB_ADVISE_OK,
+	VB_ADVISE_KEY, /* names no region */
+	VB_ADVISE_TAG, /* names a region by a key it had before, or by its rkey */
+	VB_ADVISE_PD,  /* of another PD */
+	VB_ADVISE_NOT_ON_DEMAND,
+	VB_ADVISE_WRITE, /* LOCAL_WRITE is missing */
+	VB_ADVISE_RANGE, /* outside the region, or not mapped */
+	VB_ADVISE_NO_MEMORY,
+};
+
+/** vb_engine_mr_advise() - Check one element of a prefetch, and carry it out
+ * @pd:     Number of the PD
+ * @sge:    As in a work request
+ * @fetch:  Also make the pages present
+ */
+enum vb_advise vb_engine_mr_advise(struct vb_engine *engine, uint32_t pd,
+				   enum ibv_advise_mr_advice advice, const struct ibv_sge *sge,
+				   bool fetch);
+
+/** vb_engine_srq_create() - Queue and rings of an SRQ
+ * @max_wr: Receives that may be outstanding
+ * @max_sge: Elements of one
+ */
+int vb_engine_srq_create(struct vb_engine *engine, struct vb_srq *srq, uint32_t max_wr,
+			 uint32_t max_sge);
+
+/** vb_engine_srq_destroy() - The opposite; no QP uses the SRQ any more */
+void vb_engine_srq_destroy(struct vb_engine *engine, struct vb_srq *srq);
+
+/** vb_engine_srq_arm() - Raise one event when fewer than @limit receives are left
+ * @limit:  0 disarms
+ */
+void vb_engine_srq_arm(struct vb_srq *srq, uint32_t limit);
 
 /** vb_engine_qp_create() - Queues, number and rows of a QP in RESET
  * @qp:     ibv fields, cap and sq_sig_all are set; qp_num and cap are filled

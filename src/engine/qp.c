@@ -132,25 +132,24 @@ no_receive:
 	return err;
 }
 
-/* Make the QP silent with a new epoch, and wait for messages under way. True: nobody
- * can touch the rings any more. */
-static bool take_down(struct vb_engine *engine, struct vb_qp *qp)
+/* Make the QP silent with a new epoch, and wait for messages under way. Rings that a
+ * peer stopped in the middle may still write to are marked, never to be used again. */
+static void take_down(struct vb_engine *engine, struct vb_qp *qp)
 {
 	qp->epoch = (qp->epoch + 1) & 0xffffff;
 	vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
 	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_DOWN);
-	return vb_access_wait(engine->adapter, qp->ibv.qp_num, 0, VB_ACCESS_BOUND_NS);
+	if (!vb_access_wait(engine->adapter, qp->ibv.qp_num, 0, VB_ACCESS_BOUND_NS))
+		qp->rq->dirty = true;
 }
 
 void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 {
-	bool clear;
-
 	vb_requester_hold(qp);
 	atomic_store(&qp->state, IBV_QPS_RESET);
 	atomic_store(&qp->sq.next, atomic_load(&qp->sq.posted));
 	vb_requester_release(engine, qp);
-	clear = take_down(engine, qp);
+	take_down(engine, qp);
 	vb_engine_forget(engine, qp);
 	vb_sparse_set(&engine->qps, qp->index, NULL);
 	vb_grace_wait(&engine->grace);
@@ -161,8 +160,7 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 		vb_sort_leave(engine, qp, true);
 	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
 	vb_cq_release(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
-	/* Rings that a stopped peer may still write to are never used again. */
-	if (clear)
+	if (!qp->own_rq.dirty)
 		vb_rings_free(engine->adapter, &qp->own_rq);
 	vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, qp->index);
 	vb_peer_put(qp->peer);
@@ -173,8 +171,7 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 /* RESET: everything posted vanishes, attributes return to zero. */
 static int reset(struct vb_engine *engine, struct vb_qp *qp)
 {
-	bool clear = take_down(engine, qp);
-
+	take_down(engine, qp);
 	vb_engine_forget(engine, qp);
 	atomic_store(&qp->sq.next, atomic_load(&qp->sq.posted));
 	atomic_store(&qp->sq.freed, atomic_load(&qp->sq.posted));
@@ -185,8 +182,11 @@ static int reset(struct vb_engine *engine, struct vb_qp *qp)
 	qp->comm_est_told = false;
 	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
 	vb_receive_forget(engine, qp);
-	if (!clear && vb_rings_alloc(engine->adapter, &qp->own_rq))
-		return -ENOMEM;
+	if (qp->own_rq.dirty) {
+		if (vb_rings_alloc(engine->adapter, &qp->own_rq))
+			return -ENOMEM;
+		qp->own_rq.dirty = false;
+	}
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	vb_peer_put(qp->peer);
 	qp->peer = NULL;

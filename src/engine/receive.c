@@ -17,6 +17,7 @@
 #include "base/rules.h"
 #include "engine/explain.h"
 #include "engine/sort.h"
+#include "host/async.h"
 #include "host/notify.h"
 #include "host/words.h"
 
@@ -155,6 +156,22 @@ void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp)
 	}
 	atomic_store(&qp->flush_recv, true);
 	vb_receive_point_at(engine, qp);
+}
+
+void vb_receive_limit(struct vb_qp *qp)
+{
+	struct vb_srq *srq = qp->srq;
+	uint32_t limit = srq ? atomic_load(&srq->limit) : 0;
+	uint64_t left;
+
+	if (!limit)
+		return;
+	left = atomic_load(&srq->rq.posted) - atomic_load(srq->rq.head);
+	/* One event an arming, whoever is first to see it. */
+	if (left >= limit || !atomic_compare_exchange_strong(&srq->limit, &limit, 0))
+		return;
+	atomic_store(&srq->rq.counters->limit, 0);
+	vb_async_post(vb_context_of(srq->ibv.context), IBV_EVENT_SRQ_LIMIT_REACHED, srq->handle);
 }
 
 void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp)

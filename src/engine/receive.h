@@ -32,6 +32,11 @@ void vb_receive_point_at(struct vb_engine *engine, struct vb_qp *qp);
 /** vb_receive_flush() - ERR: what has not arrived completes as flushed when polled */
 void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp);
 
+/** vb_receive_limit() - Raise the limit event of a QP's SRQ when it is due
+ * Context: any thread
+ */
+void vb_receive_limit(struct vb_qp *qp);
+
 /** vb_receive_forget() - RESET: receives and arrivals vanish without completion */
 void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp);
 

@@ -16,6 +16,7 @@
 
 #include "base/rules.h"
 #include "carrier/local.h"
+#include "engine/datagram.h"
 #include "engine/explain.h"
 #include "engine/receive.h"
 #include "engine/stats.h"
@@ -23,6 +24,7 @@
 #include "host/liveness.h"
 #include "host/notify.h"
 #include "host/words.h"
+#include "object/qp_table.h"
 
 /* What an opcode is in the transport and in the completion. */
 static const struct {
@@ -91,6 +93,9 @@ void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp)
 	qp->sq.waiting = false;
 	flush_sends(engine, qp);
 	vb_receive_flush(engine, qp);
+	/* Nothing will take a receive for this QP any more. */
+	if (qp->srq)
+		raise_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 /* A peer's message broke a rule: what it found is in the word. */
@@ -122,13 +127,17 @@ static void fail(struct vb_engine *engine, struct vb_qp *qp, enum vb_wc_status s
 	qp->first_error_status = (int)status;
 	push(engine, qp, wqe, index, status, vendor_err);
 	atomic_store(&sq->next, index + 1);
-	vb_requester_error(engine, qp);
+	if (qp->ibv.qp_type == IBV_QPT_RC) {
+		vb_requester_error(engine, qp);
+		return;
+	}
+	/* Without acknowledgements only the send side ends: receiving goes on. */
+	atomic_store(&qp->state, IBV_QPS_SQE);
+	flush_sends(engine, qp);
 }
 
-/* The local side of a request as addresses. READs and atomics find out about it only
- * after the peer's checks, as on an adapter. */
-static enum vb_wc_status local_side(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
-				    struct iovec *iov, struct vb_payload *payload)
+enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
+				struct iovec *iov, struct vb_payload *payload)
 {
 	bool writes = reads_back(opcodes[wqe->opcode].kind);
 	enum vb_sge_fault fault;
@@ -156,6 +165,12 @@ static enum vb_wc_status check_request(struct vb_qp *qp, const struct vb_swqe *w
 {
 	enum vb_msg_kind kind = opcodes[wqe->opcode].kind;
 
+	if (qp->ibv.qp_type != IBV_QPT_RC && reads_back(kind)) {
+		vb_explain(VB_RULE_WC_OPCODE, "qp#0x%x %s wr_id=0x%llx: opcode %d", qp->ibv.qp_num,
+			   vb_qp_type_name(qp->ibv.qp_type), (unsigned long long)wqe->wr_id,
+			   (int)wqe->opcode);
+		return VB_WC_LOC_QP_OP_ERR;
+	}
 	if (reads_back(kind) && !qp->attr.max_rd_atomic) {
 		vb_explain(VB_RULE_WC_NO_RD_ATOMIC, "qp#0x%x wr_id=0x%llx: max_rd_atomic is 0",
 			   qp->ibv.qp_num, (unsigned long long)wqe->wr_id);
@@ -234,10 +249,12 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 	struct iovec iov[VB_MAX_SGE];
 	struct vb_payload payload;
 	struct vb_peer *peer;
-	enum vb_wc_status status = local_side(engine, qp, wqe, iov, &payload);
+	struct vb_local_request request = {.msg = msg, .qpn = qp->attr.dest_qp_num};
+	enum vb_wc_status status = vb_local_side(engine, qp, wqe, iov, &payload);
 
 	if (status)
 		return status;
+	request.service = qp->ibv.qp_type == IBV_QPT_UC ? VB_SERVICE_UC : VB_SERVICE_RC;
 	describe(qp, wqe, msg);
 	msg->payload = &payload;
 	peer = find_peer(engine, qp);
@@ -246,7 +263,7 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 		res->verdict = VB_V_DROP_NO_QP;
 		return VB_WC_SUCCESS;
 	}
-	vb_local_send(peer, qp->attr.dest_qp_num, msg, res);
+	vb_local_send(peer, &request, res);
 	if (res->verdict == VB_V_ACCEPTED &&
 	    (msg->kind == VB_MSG_CMP_SWP || msg->kind == VB_MSG_FETCH_ADD))
 		scatter_old(&payload, res->old);
@@ -265,6 +282,19 @@ static void wait_until(struct vb_engine *engine, struct vb_qp *qp, const struct 
 		vb_engine_wake_at(engine, qp, step->deadline_ns);
 }
 
+/* Without acknowledgements a message is done when it has been sent. */
+static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg_result *res)
+{
+	struct vb_sq_step next = {.kind = VB_STEP_DONE};
+
+	if (qp->ibv.qp_type == IBV_QPT_RC)
+		vb_rc_sq_verdict(&qp->sq.budget, res->verdict, res->rnr_timer,
+				 res->verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &next);
+	else if (vb_verdict_is(res->verdict, VB_VC_LOCAL))
+		next = (struct vb_sq_step){.kind = VB_STEP_FAIL, .status = VB_WC_LOC_PROT_ERR};
+	return next;
+}
+
 /* One message. Returns its bytes, or -1 when the queue stopped. */
 static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 {
@@ -279,17 +309,21 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 
 	if (!status) {
 		token = vb_grace_enter(&engine->grace);
-		status = execute(engine, qp, wqe, &msg, &res);
+		if (qp->ibv.qp_type == IBV_QPT_UD)
+			status = vb_datagram_send(engine, qp, wqe, &msg, &res);
+		else
+			status = execute(engine, qp, wqe, &msg, &res);
 		vb_grace_leave(&engine->grace, token);
 	}
 	if (status) {
 		fail(engine, qp, status, 0);
 		return -1;
 	}
-	vb_rc_sq_verdict(&sq->budget, res.verdict, res.rnr_timer,
-			 res.verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &todo);
+	todo = next_step(qp, &res);
 	vb_stat_message(engine->adapter, &msg, res.verdict);
 	if (todo.kind == VB_STEP_DONE) {
+		if (res.verdict)
+			vb_explain_verdict(qp, wqe, &res, &todo);
 		sq->psn = vb_psn_add(sq->psn, msg.npkts);
 		if (qp->sq_sig_all || wqe->flags & IBV_SEND_SIGNALED)
 			push(engine, qp, wqe, index, VB_WC_SUCCESS, 0);
@@ -336,6 +370,7 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 {
 	struct vb_sq *sq = &qp->sq;
 
+	vb_receive_limit(qp);
 	for (;;) {
 		int state = atomic_load(&qp->state);
 		uint64_t word = atomic_load(&qp->mbx->word);
@@ -348,7 +383,7 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 			failed_by_peer(engine, qp, word);
 			return;
 		}
-		if (state == IBV_QPS_ERR && more)
+		if ((state == IBV_QPS_ERR || state == IBV_QPS_SQE) && more)
 			flush_sends(engine, qp);
 		if (state == IBV_QPS_SQD)
 			tell_drained(qp);

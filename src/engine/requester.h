@@ -2,6 +2,7 @@
 #ifndef VB_ENGINE_REQUESTER_H
 #define VB_ENGINE_REQUESTER_H
 
+#include "carrier/local.h"
 #include "engine/engine.h"
 
 /* Payload bytes a verbs call moves itself; the rest is the engine thread's. */
@@ -29,5 +30,14 @@ void vb_requester_release(struct vb_engine *engine, struct vb_qp *qp);
  * Context: held by vb_requester_hold(), or the running thread
  */
 void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_local_side() - The local side of a request as addresses
+ * @iov:    Room for VB_MAX_SGE spans
+ * Context: inside a grace section
+ * Return:  VB_WC_SUCCESS, or the status the request fails with. READs and atomics find out
+ *          (payload->fault) only after the peer's checks, as on an adapter
+ */
+enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
+				struct iovec *iov, struct vb_payload *payload);
 
 #endif

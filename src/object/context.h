@@ -2,6 +2,7 @@
 #ifndef VB_OBJECT_CONTEXT_H
 #define VB_OBJECT_CONTEXT_H
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -35,8 +36,14 @@ struct vb_context {
 	const uint8_t *fork_guard;  /* reads 0 in a child made by fork */
 	int async_write_fd;	    /* other end of context.async_fd */
 
+	struct vb_context *next;    /* of the same engine, under its list's lock */
+	_Atomic uint32_t refs;	    /* 1, and one for each import of it */
+	struct vb_context *origin;  /* what it is an import of, NULL nothing; holds a reference */
+	pthread_mutex_t import_lock;
+	struct vb_import *imports; /* objects imported into it */
+
 	/* Live objects by handle; each table locks itself. */
-	struct vb_idtable pds, mrs, cqs, qps, channels;
+	struct vb_idtable pds, mrs, cqs, qps, channels, ahs, srqs, dms, tds;
 };
 
 /* The op slot that stands @before bytes in front of the ibv_context (abi.md 2.1). */

@@ -113,6 +113,10 @@ static void setup_limits(struct vb_device *dev, const char *section)
 	attr->max_cqe = (int)number(section, "MAX_CQE");
 	attr->max_mr = (int)number(section, "MAX_MR");
 	attr->max_pd = (int)number(section, "MAX_PD");
+	attr->max_ah = (int)number(section, "MAX_AH");
+	attr->max_srq = (int)number(section, "MAX_SRQ");
+	attr->max_srq_wr = attr->max_qp_wr;
+	attr->max_srq_sge = attr->max_sge;
 	attr->max_qp_rd_atom = (int)number(section, "MAX_QP_RD_ATOM");
 	attr->max_qp_init_rd_atom = (int)number(section, "MAX_QP_INIT_RD_ATOM");
 	attr->max_res_rd_atom = attr->max_qp_rd_atom * attr->max_qp;
@@ -122,7 +126,7 @@ static void setup_limits(struct vb_device *dev, const char *section)
 	attr->phys_port_cnt = 1;
 }
 
-static void setup_extended(struct vb_device *dev)
+static void setup_extended(struct vb_device *dev, const char *section)
 {
 	struct ibv_device_attr_ex *attr = &dev->attr;
 
@@ -131,6 +135,13 @@ static void setup_extended(struct vb_device *dev)
 	attr->hca_core_clock = 1000000;
 	attr->device_cap_flags_ex = attr->orig_attr.device_cap_flags;
 	attr->phys_port_cnt_ex = attr->orig_attr.phys_port_cnt;
+	/* Regions that follow the address space need nothing here: copies look at the
+	 * pages when they are due. */
+	attr->odp_caps.general_caps = IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT;
+	attr->odp_caps.per_transport_caps.rc_odp_caps =
+		IBV_ODP_SUPPORT_SEND | IBV_ODP_SUPPORT_RECV | IBV_ODP_SUPPORT_WRITE |
+		IBV_ODP_SUPPORT_READ | IBV_ODP_SUPPORT_ATOMIC;
+	attr->max_dm_size = number(section, "MAX_DM_SIZE");
 }
 
 static void setup_rest(struct vb_device *dev, const char *section)
@@ -159,7 +170,7 @@ void vb_device_setup(struct vb_device *dev, uint32_t index, const char *name, co
 	setup_names(dev, name);
 	setup_identity(dev, section);
 	setup_limits(dev, section);
-	setup_extended(dev);
+	setup_extended(dev, section);
 	setup_rest(dev, section);
 }
 

@@ -2,7 +2,6 @@
 #include "object/keys.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 
 static struct vb_local_key *row_of(const struct vb_keys *keys, uint32_t index)
@@ -76,6 +75,28 @@ const struct vb_local_key *vb_keys_lookup(const struct vb_keys *keys, uint32_t l
 	return row;
 }
 
+bool vb_keys_lookup_other_tag(const struct vb_keys *keys, uint32_t key)
+{
+	const struct vb_local_key *row = row_by_key(keys, key);
+	uint32_t lkey = row ? atomic_load_explicit(&row->lkey, memory_order_acquire) : 0;
+
+	return lkey && lkey >> 8 == key >> 8;
+}
+
+bool vb_keys_careful(const struct vb_keys *keys, const struct ibv_sge *sges, int n)
+{
+	if (!atomic_load_explicit(&keys->on_demand, memory_order_acquire))
+		return false;
+	for (int i = 0; i < n; i++) {
+		const struct vb_local_key *row =
+			sges[i].length ? vb_keys_lookup(keys, sges[i].lkey) : NULL;
+
+		if (row && row->access & IBV_ACCESS_ON_DEMAND)
+			return true;
+	}
+	return false;
+}
+
 static enum vb_sge_fault check(const struct vb_keys *keys, uint32_t pd, const struct ibv_sge *sge,
 			       int write, struct iovec *iov)
 {
@@ -93,7 +114,9 @@ static enum vb_sge_fault check(const struct vb_keys *keys, uint32_t pd, const st
 	if (sge->addr < row->start || sge->length > row->length ||
 	    sge->addr - row->start > row->length - sge->length)
 		return VB_SGE_RANGE;
-	iov->iov_base = (void *)(uintptr_t)(row->addr + (sge->addr - row->start));
+	iov->iov_base = row->access & VB_KEY_NULL
+				? VB_NULL_BASE
+				: (void *)(uintptr_t)(row->addr + (sge->addr - row->start));
 	iov->iov_len = sge->length;
 	return VB_SGE_OK;
 }

@@ -3,6 +3,7 @@
 #define VB_OBJECT_KEYS_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/uio.h>
 
@@ -25,6 +26,12 @@
 #define VB_KEYS_MAX   131072u
 #define VB_RKEY_TAG   0x80u
 
+/* In vb_local_key.access and in published rows: the region has no memory; reads give
+ * zeroes and writes vanish. Its elements resolve to VB_NULL_BASE, which is no address
+ * that any byte can have. */
+#define VB_KEY_NULL  (1u << 31)
+#define VB_NULL_BASE ((void *)UINTPTR_MAX)
+
 struct vb_local_key {
 	_Atomic uint32_t lkey; /* 0: the row names nothing */
 	uint32_t pd;	       /* number of the PD */
@@ -38,6 +45,8 @@ struct vb_keys {
 	struct vb_local_key *_Atomic chunk[VB_KEYS_MAX / VB_KEYS_CHUNK];
 	/* Ordinal + 1 of the blocks that are this process's, by block; 0 foreign. */
 	_Atomic uint8_t ordinal[4096];
+	/* How many keys are of on-demand regions: behind those there may be no memory. */
+	_Atomic uint32_t on_demand;
 };
 
 /** vb_keys_set() - Put a key in
@@ -60,6 +69,18 @@ void vb_keys_free(struct vb_keys *keys);
  * Return:  the row, or NULL
  */
 const struct vb_local_key *vb_keys_lookup(const struct vb_keys *keys, uint32_t lkey);
+
+/** vb_keys_lookup_other_tag() - Is there a key with this number, whatever its tag?
+ * Context: as vb_keys_lookup()
+ */
+bool vb_keys_lookup_other_tag(const struct vb_keys *keys, uint32_t key);
+
+/** vb_keys_careful() - Does a list name on-demand regions?
+ * Their pages may be missing, also from now on while the request runs, so such memory is
+ * read and written by way of system calls only (host/memory.h).
+ * Context: as vb_keys_lookup(); one load where the process has no such region
+ */
+bool vb_keys_careful(const struct vb_keys *keys, const struct ibv_sge *sges, int n);
 
 enum vb_sge_fault {
 	VB_SGE_OK,

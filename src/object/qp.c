@@ -23,9 +23,9 @@ int vb_qp_check_init(const struct ibv_qp_init_attr *attr, const struct ibv_devic
 
 	switch ((int)attr->qp_type) {
 	case IBV_QPT_RC:
-		break;
 	case IBV_QPT_UC:
 	case IBV_QPT_UD:
+		break;
 	case IBV_QPT_XRC_SEND:
 	case IBV_QPT_XRC_RECV:
 	case IBV_QPT_RAW_PACKET:
@@ -35,12 +35,15 @@ int vb_qp_check_init(const struct ibv_qp_init_attr *attr, const struct ibv_devic
 	default:
 		return vb_fail(VB_RULE_CREATE_QP_TYPE, "qp_type=%d", (int)attr->qp_type);
 	}
-	if (attr->srq)
-		return vb_fail(VB_RULE_CREATE_QP_SRQ, "srq=%p", (void *)attr->srq);
+	if (attr->srq && attr->qp_type == IBV_QPT_UC)
+		return vb_fail(VB_RULE_CREATE_QP_SRQ, "qp_type=UC");
 	if ((err = check_cap("max_send_wr", cap->max_send_wr, (uint32_t)limits->max_qp_wr)) ||
-	    (err = check_cap("max_recv_wr", cap->max_recv_wr, (uint32_t)limits->max_qp_wr)) ||
-	    (err = check_cap("max_send_sge", cap->max_send_sge, (uint32_t)limits->max_sge)) ||
-	    (err = check_cap("max_recv_sge", cap->max_recv_sge, (uint32_t)limits->max_sge)))
+	    (err = check_cap("max_send_sge", cap->max_send_sge, (uint32_t)limits->max_sge)))
+		return err;
+	/* With an SRQ the receive numbers are not looked at. */
+	if (!attr->srq &&
+	    ((err = check_cap("max_recv_wr", cap->max_recv_wr, (uint32_t)limits->max_qp_wr)) ||
+	     (err = check_cap("max_recv_sge", cap->max_recv_sge, (uint32_t)limits->max_sge))))
 		return err;
 	return check_cap("max_inline_data", cap->max_inline_data, max_inline);
 }

@@ -48,6 +48,7 @@ struct vb_rq {
 	uint32_t max_sge; /* elements of one */
 	uint32_t pd;	  /* number of the PD its elements are checked in */
 	bool shared;	  /* several initiators take from it */
+	bool dirty;	  /* a peer that stopped may still write to the rings: never reuse them */
 	_Atomic uint64_t posted;
 	_Atomic uint64_t polled; /* all below were consumed, or forgotten by RESET */
 	pthread_mutex_t post_lock;

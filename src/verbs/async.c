@@ -32,6 +32,14 @@ static void hand_out_qp(void *object, void *event)
 	((struct ibv_async_event *)event)->element.qp = &qp->ibv;
 }
 
+static void hand_out_srq(void *object, void *event)
+{
+	struct vb_srq *srq = object;
+
+	atomic_fetch_add(&srq->events_handed, 1);
+	((struct ibv_async_event *)event)->element.srq = &srq->ibv;
+}
+
 /* False for a record that names nothing alive. */
 static bool resolve(struct vb_context *ctx, const struct vb_async_record *record,
 		    struct ibv_async_event *event)
@@ -47,6 +55,11 @@ static bool resolve(struct vb_context *ctx, const struct vb_async_record *record
 	case VB_ASYNC_QP:
 		alive = record->element <= UINT32_MAX &&
 			vb_idtable_visit(&ctx->qps, (uint32_t)record->element, hand_out_qp, &found);
+		break;
+	case VB_ASYNC_SRQ:
+		alive = record->element <= UINT32_MAX &&
+			vb_idtable_visit(&ctx->srqs, (uint32_t)record->element, hand_out_srq,
+					 &found);
 		break;
 	case VB_ASYNC_PORT:
 		alive = record->element >= 1 &&
@@ -105,6 +118,7 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 {
 	struct ibv_cq *cq = event->element.cq;
 	struct ibv_qp *qp = event->element.qp;
+	struct ibv_srq *srq = event->element.srq;
 
 	switch (vb_async_kind(event->event_type)) {
 	case VB_ASYNC_CQ:
@@ -112,6 +126,9 @@ void ibv_ack_async_event(struct ibv_async_event *event)
 		break;
 	case VB_ASYNC_QP:
 		acknowledge(&qp->mutex, &qp->cond, &qp->events_completed);
+		break;
+	case VB_ASYNC_SRQ:
+		acknowledge(&srq->mutex, &srq->cond, &srq->events_completed);
 		break;
 	default:
 		break;

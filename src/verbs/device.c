@@ -15,6 +15,7 @@
 #include "host/eventpipe.h"
 #include "object/context.h"
 #include "verbs/attach.h"
+#include "verbs/import.h"
 #include "verbs/ops.h"
 #include "verbs/unsupported.h"
 
@@ -80,16 +81,17 @@ static int make_cmd_fd(void)
 	return fd >= 0 ? fd : eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 }
 
-static int open_descriptors(struct vb_context *ctx)
+static int open_descriptors(struct vb_context *ctx, int cmd_fd)
 {
 	struct ibv_context *context = &ctx->vctx.context;
 	int fds[2];
 
-	context->cmd_fd = make_cmd_fd();
+	context->cmd_fd = cmd_fd >= 0 ? cmd_fd : make_cmd_fd();
 	if (context->cmd_fd < 0)
 		return -1;
 	if (vb_eventpipe_create(fds)) {
-		close(context->cmd_fd);
+		if (cmd_fd < 0)
+			close(context->cmd_fd);
 		return -1;
 	}
 	context->async_fd = fds[0];
@@ -97,9 +99,10 @@ static int open_descriptors(struct vb_context *ctx)
 	return 0;
 }
 
-static void close_descriptors(struct vb_context *ctx)
+static void close_descriptors(struct vb_context *ctx, bool cmd_fd)
 {
-	close(ctx->vctx.context.cmd_fd);
+	if (cmd_fd)
+		close(ctx->vctx.context.cmd_fd);
 	close(ctx->vctx.context.async_fd);
 	close(ctx->async_write_fd);
 }
@@ -112,8 +115,12 @@ static void init_tables(struct vb_context *ctx)
 	vb_idtable_init(&ctx->mrs, FIRST_HANDLE, (uint32_t)attr->max_mr);
 	vb_idtable_init(&ctx->cqs, FIRST_HANDLE, (uint32_t)attr->max_cq);
 	vb_idtable_init(&ctx->qps, FIRST_HANDLE, (uint32_t)attr->max_qp);
-	/* No attribute limits channels: descriptors do. */
+	vb_idtable_init(&ctx->ahs, FIRST_HANDLE, (uint32_t)attr->max_ah);
+	vb_idtable_init(&ctx->srqs, FIRST_HANDLE, (uint32_t)attr->max_srq);
+	/* No attribute limits channels: descriptors do. Bytes limit device memory. */
 	vb_idtable_init(&ctx->channels, FIRST_HANDLE, 1u << 20);
+	vb_idtable_init(&ctx->dms, FIRST_HANDLE, 1u << 20);
+	vb_idtable_init(&ctx->tds, FIRST_HANDLE, 1u << 20);
 }
 
 static void fini_tables(struct vb_context *ctx)
@@ -123,6 +130,10 @@ static void fini_tables(struct vb_context *ctx)
 	vb_idtable_fini(&ctx->cqs);
 	vb_idtable_fini(&ctx->qps);
 	vb_idtable_fini(&ctx->channels);
+	vb_idtable_fini(&ctx->dms);
+	vb_idtable_fini(&ctx->tds);
+	vb_idtable_fini(&ctx->ahs);
+	vb_idtable_fini(&ctx->srqs);
 }
 
 static void init_public(struct vb_context *ctx)
@@ -138,46 +149,70 @@ static void init_public(struct vb_context *ctx)
 	vb_ops_fill(ctx);
 }
 
-static void free_context(struct vb_context *ctx)
+void vb_context_put(struct vb_context *ctx)
 {
-	close_descriptors(ctx);
+	if (atomic_fetch_sub(&ctx->refs, 1) != 1)
+		return;
+	if (ctx->origin)
+		vb_context_put(ctx->origin);
+	vb_import_free(ctx);
 	fini_tables(ctx);
+	pthread_mutex_destroy(&ctx->import_lock);
 	pthread_mutex_destroy(&ctx->vctx.context.mutex);
 	free(ctx);
 }
 
-struct ibv_context *ibv_open_device(struct ibv_device *device)
+static struct vb_context *new_context(struct vb_device *device)
 {
-	struct vb_context *ctx;
-	int err;
+	struct vb_context *ctx = calloc(1, sizeof(*ctx));
 
-	if (!vb_device_is(device))
-		return vb_fail_null(VB_RULE_DEVICE_UNKNOWN, "device=%p", (void *)device);
-	ctx = calloc(1, sizeof(*ctx));
 	if (!ctx)
-		return vb_fail_null(VB_RULE_OPEN_MEMORY, "%s", device->name);
-	ctx->device = vb_device_of(device);
+		return NULL;
+	ctx->device = device;
 	ctx->fork_guard = vb_fork_guard();
 	if (!ctx->fork_guard) {
 		free(ctx);
-		return vb_fail_null(VB_RULE_OPEN_MEMORY, "%s", device->name);
+		return NULL;
 	}
-	if (open_descriptors(ctx)) {
+	pthread_mutex_init(&ctx->import_lock, NULL);
+	atomic_store(&ctx->refs, 1);
+	return ctx;
+}
+
+struct ibv_context *vb_context_open(struct vb_device *device, int cmd_fd,
+				    struct vb_context *origin)
+{
+	const char *name = device->ibv.name;
+	struct vb_context *ctx = new_context(device);
+	int err;
+
+	if (!ctx)
+		return vb_fail_null(VB_RULE_OPEN_MEMORY, "%s", name);
+	if (open_descriptors(ctx, cmd_fd)) {
+		pthread_mutex_destroy(&ctx->import_lock);
 		free(ctx);
-		return vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", device->name);
+		return vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", name);
 	}
 	init_tables(ctx);
 	init_public(ctx);
 	err = vb_context_attach(ctx);
 	if (err) {
-		free_context(ctx);
+		close_descriptors(ctx, cmd_fd < 0);
+		vb_context_put(ctx);
 		return err == -EMFILE || err == -ENFILE
-			       ? vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", device->name)
-			       : vb_fail_null(VB_RULE_OPEN_MEMORY, "%s: %s", device->name,
-					      strerror(-err));
+			       ? vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", name)
+			       : vb_fail_null(VB_RULE_OPEN_MEMORY, "%s: %s", name, strerror(-err));
 	}
-	atomic_fetch_add(&ctx->device->refs, 1);
+	ctx->origin = origin;
+	atomic_fetch_add(&device->refs, 1);
 	return &ctx->vctx.context;
+}
+
+struct ibv_context *ibv_open_device(struct ibv_device *device)
+{
+	if (!vb_device_is(device))
+		return vb_fail_null(VB_RULE_DEVICE_UNKNOWN, "device=%p", (void *)device);
+	return vb_context_open(vb_device_of(device), -1, NULL);
 }
 
 int ibv_close_device(struct ibv_context *context)
@@ -188,6 +223,7 @@ int ibv_close_device(struct ibv_context *context)
 	if (vb_context_alive(ctx))
 		vb_context_detach(ctx);
 	atomic_fetch_sub(&ctx->device->refs, 1);
-	free_context(ctx);
+	close_descriptors(ctx, true);
+	vb_context_put(ctx);
 	return 0;
 }

@@ -71,6 +71,17 @@ static int copy_inline(const struct vb_qp *qp, struct vb_swqe *wqe, const struct
 	return 0;
 }
 
+void vb_set_datagram(const struct vb_qp *qp, struct vb_swqe *wqe, struct ibv_ah *ah, uint32_t qpn,
+		     uint32_t qkey)
+{
+	wqe->remote_qpn = qpn & 0xffffff;
+	wqe->remote_qkey = qkey;
+	wqe->bad_ah = !ah || ah->pd->context != qp->ibv.context ||
+		      vb_pd_of(ah->pd)->number != vb_qp_pd(qp)->number;
+	if (!wqe->bad_ah)
+		wqe->path = vb_ah_of(ah)->path;
+}
+
 static int fill(const struct vb_qp *qp, struct vb_swqe *wqe, const struct ibv_send_wr *wr)
 {
 	wqe->wr_id = wr->wr_id;
@@ -87,6 +98,9 @@ static int fill(const struct vb_qp *qp, struct vb_swqe *wqe, const struct ibv_se
 		wqe->rkey = wr->wr.atomic.rkey;
 		wqe->compare_add = wr->wr.atomic.compare_add;
 		wqe->swap = wr->wr.atomic.swap;
+	} else if (qp->ibv.qp_type == IBV_QPT_UD) {
+		wqe->rkey = 0;
+		vb_set_datagram(qp, wqe, wr->wr.ud.ah, wr->wr.ud.remote_qpn, wr->wr.ud.remote_qkey);
 	} else if (wr->opcode != IBV_WR_SEND && wr->opcode != IBV_WR_SEND_WITH_IMM) {
 		wqe->remote_addr = wr->wr.rdma.remote_addr;
 		wqe->rkey = wr->wr.rdma.rkey;

@@ -13,4 +13,10 @@ int vb_sq_full(const struct vb_qp *qp, uint64_t index);
 /** vb_inline_check() - Is this too long to be inline? 0, or EINVAL by rule */
 int vb_inline_check(const struct vb_qp *qp, uint64_t length);
 
+/** vb_set_datagram() - Give a request of a UD QP its destination
+ * @ah:     May be NULL or of another PD: the request then completes in error
+ */
+void vb_set_datagram(const struct vb_qp *qp, struct vb_swqe *wqe, struct ibv_ah *ah, uint32_t qpn,
+		     uint32_t qkey);
+
 #endif

@@ -33,7 +33,11 @@ static int check_parents(struct vb_context *ctx, struct ibv_pd *pd,
 			return vb_fail(VB_RULE_OTHER_CONTEXT, "CQ");
 		err = vb_check_object(ctx, &ctx->cqs, cqs[i]->handle, cqs[i], "CQ");
 	}
-	return err;
+	if (err || !attr->srq)
+		return err;
+	if (attr->srq->context != &ctx->vctx.context)
+		return vb_fail(VB_RULE_OTHER_CONTEXT, "SRQ");
+	return vb_check_object(ctx, &ctx->srqs, attr->srq->handle, attr->srq, "SRQ");
 }
 
 static void init_public(struct vb_qp *qp, struct vb_context *ctx, struct ibv_pd *pd,
@@ -46,12 +50,18 @@ static void init_public(struct vb_qp *qp, struct vb_context *ctx, struct ibv_pd 
 	ibv->pd = pd;
 	ibv->send_cq = attr->send_cq;
 	ibv->recv_cq = attr->recv_cq;
+	ibv->srq = attr->srq;
 	ibv->state = IBV_QPS_RESET;
 	ibv->qp_type = attr->qp_type;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->cap = attr->cap;
+	if (attr->srq) {
+		qp->srq = vb_srq_of(attr->srq);
+		qp->cap.max_recv_wr = 0;
+		qp->cap.max_recv_sge = 0;
+	}
 	qp->sq_sig_all = attr->sq_sig_all != 0;
 }
 
@@ -68,6 +78,8 @@ static void count_parents(struct vb_qp *qp, int by)
 	atomic_fetch_add(&vb_qp_pd(qp)->users, (uint32_t)by);
 	atomic_fetch_add(&vb_cq_of(qp->ibv.send_cq)->users, (uint32_t)by);
 	atomic_fetch_add(&vb_cq_of(qp->ibv.recv_cq)->users, (uint32_t)by);
+	if (qp->srq)
+		atomic_fetch_add(&qp->srq->users, (uint32_t)by);
 }
 
 static struct vb_qp *create(struct vb_context *ctx, struct ibv_pd *pd,
@@ -105,6 +117,17 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp ? &qp->ibv : NULL;
 }
 
+/* Operations that ibv_create_qp_ex may ask for, by type. */
+static uint64_t send_ops(enum ibv_qp_type type)
+{
+	const uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+	const uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM;
+	const uint64_t rc = uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP |
+			    IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD;
+
+	return type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : rc;
+}
+
 static int check_ex(const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
@@ -119,10 +142,10 @@ static int check_ex(const struct ibv_qp_init_attr_ex *attr)
 		return vb_fail(VB_RULE_NOT_SUPPORTED, "ibv_create_qp_ex create_flags=0x%x",
 			       attr->create_flags);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
-	    attr->send_ops_flags & ~(uint64_t)VB_SEND_OPS)
+	    attr->send_ops_flags & ~send_ops(attr->qp_type))
 		return vb_fail(VB_RULE_CREATE_QP_OPS, "send_ops_flags=0x%llx, offered 0x%llx",
 			       (unsigned long long)attr->send_ops_flags,
-			       (unsigned long long)VB_SEND_OPS);
+			       (unsigned long long)send_ops(attr->qp_type));
 	return 0;
 }
 
@@ -174,15 +197,19 @@ static int modify(struct vb_context *ctx, struct vb_qp *qp, struct ibv_qp_attr *
 	struct vb_port_facts port = {.attr.active_mtu = IBV_MTU_4096};
 	union ibv_gid own = qp->own_gid;
 	bool local = qp->dest_local;
+	bool to_rtr = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR;
 	int err;
 
-	if (mask & IBV_QP_PATH_MTU)
+	if (mask & IBV_QP_PATH_MTU || to_rtr)
 		vb_device_port(ctx->device, VB_PORT, &port);
 	err = vb_qp_check_modify(qp, attr, mask, limits, port.attr.active_mtu);
 	if (!err && mask & IBV_QP_AV)
 		err = resolve_path(ctx, qp, attr, &own, &local);
 	if (err)
 		return err;
+	/* A datagram is limited by the port, not by a path. */
+	if (to_rtr && qp->ibv.qp_type == IBV_QPT_UD)
+		qp->attr.path_mtu = port.attr.active_mtu;
 	if (vb_engine_qp_modify(ctx->engine, qp, attr, mask, &own, local))
 		return vb_fail(VB_RULE_NO_MEMORY, "qp#0x%x", qp->ibv.qp_num);
 	return 0;

@@ -86,6 +86,7 @@ static struct vb_swqe *begin(struct ibv_qp_ex *ex, enum ibv_wr_opcode opcode, ui
 	wqe->length = 0;
 	wqe->inline_length = 0;
 	wqe->num_sge = 0;
+	wqe->bad_ah = true; /* UD: until it is set */
 	if (qp->sq_sig_all || ex->wr_flags & IBV_SEND_SIGNALED)
 		qp->build_signaled = qp->sq.staged;
 	qp->building = wqe;
@@ -205,11 +206,6 @@ static void wr_flush(struct ibv_qp_ex *ex, uint32_t rkey, uint64_t remote_addr, 
 	refuse(ex, "ibv_wr_flush");
 }
 
-static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
-{
-	refuse(ex, "ibv_wr_set_ud_addr");
-}
-
 static void wr_set_xrc_srqn(struct ibv_qp_ex *ex, uint32_t srqn)
 {
 	refuse(ex, "ibv_wr_set_xrc_srqn");
@@ -221,6 +217,14 @@ static struct vb_swqe *current(struct vb_qp *qp)
 	if (!qp->building && !qp->build_error)
 		qp->build_error = vb_fail(VB_RULE_WR_SETTER, "qp#0x%x", qp->ibv.qp_num);
 	return qp->build_error ? NULL : qp->building;
+}
+
+static void wr_set_ud_addr(struct ibv_qp_ex *ex, struct ibv_ah *ah, uint32_t qpn, uint32_t qkey)
+{
+	struct vb_swqe *wqe = current(vb_qp_of_ex(ex));
+
+	if (wqe)
+		vb_set_datagram(vb_qp_of_ex(ex), wqe, ah, qpn, qkey);
 }
 
 static void wr_set_sge_list(struct ibv_qp_ex *ex, size_t num_sge, const struct ibv_sge *list)

@@ -119,8 +119,10 @@ static void test_attributes(void **state)
 	assert_int_equal(attr->atomic_cap, IBV_ATOMIC_HCA);
 	assert_int_equal(attr->max_pkeys, 1);
 	assert_int_equal(attr->phys_port_cnt, 1);
-	assert_int_equal(attr->max_srq, 0);
-	assert_int_equal(attr->max_ah, 0);
+	assert_int_equal(attr->max_srq, 16384);
+	assert_int_equal(attr->max_srq_wr, attr->max_qp_wr);
+	assert_int_equal(attr->max_srq_sge, attr->max_sge);
+	assert_int_equal(attr->max_ah, 65536);
 	assert_int_equal(attr->max_mw, 0);
 	assert_int_equal(attr->max_mcast_grp, 0);
 	assert_int_equal(attr->device_cap_flags, IBV_DEVICE_CURR_QP_STATE_MOD |
