@@ -174,13 +174,14 @@ static int reset(struct vb_engine *engine, struct vb_qp *qp)
 	take_down(engine, qp);
 	vb_engine_forget(engine, qp);
 	atomic_store(&qp->sq.next, atomic_load(&qp->sq.posted));
-	atomic_store(&qp->sq.freed, atomic_load(&qp->sq.posted));
 	qp->sq.waiting = false;
 	qp->sq.drained_told = false;
 	qp->sq.signaled = 0;
 	qp->first_error_told = false;
 	qp->comm_est_told = false;
 	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
+	/* After the purge: no poller takes a completion of before any more. */
+	atomic_store(&qp->sq.freed, atomic_load(&qp->sq.posted));
 	vb_receive_forget(engine, qp);
 	if (qp->own_rq.dirty) {
 		if (vb_rings_alloc(engine->adapter, &qp->own_rq))

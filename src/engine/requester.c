@@ -24,6 +24,7 @@
 #include "host/liveness.h"
 #include "host/notify.h"
 #include "host/words.h"
+#include "object/device.h"
 #include "object/qp_table.h"
 
 /* What an opcode is in the transport and in the completion. */
@@ -85,33 +86,40 @@ static void flush_sends(struct vb_engine *engine, struct vb_qp *qp)
 	atomic_store(&sq->next, posted);
 }
 
-void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp)
-{
-	vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
-	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_ERROR);
-	atomic_store(&qp->state, IBV_QPS_ERR);
-	qp->sq.waiting = false;
-	flush_sends(engine, qp);
-	vb_receive_flush(engine, qp);
-	/* Nothing will take a receive for this QP any more. */
-	if (qp->srq)
-		raise_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
-}
-
 /* A peer's message broke a rule: what it found is in the word. */
-static void failed_by_peer(struct vb_engine *engine, struct vb_qp *qp, uint64_t word)
+static void tell_failed_by_peer(struct vb_engine *engine, struct vb_qp *qp, uint64_t word)
 {
 	enum vb_verdict verdict =
 		vb_qpw_cause(word) < VB_V_COUNT ? vb_qpw_cause(word) : VB_V_OP_SRQ;
 	enum vb_event event = vb_verdict_row(verdict)->event;
 
-	if (vb_qpw_epoch(word) != (qp->epoch & 0xffffff))
-		return; /* scribbled */
 	vb_explain_responder(qp, verdict);
-	vb_requester_error(engine, qp);
 	vb_stat_add(engine->adapter, VB_STAT_RESP_ERROR, 1);
 	if (event != VB_EVENT_NONE)
 		raise_event(qp, (enum ibv_event_type)event);
+}
+
+static bool failed_by_peer(const struct vb_qp *qp, uint64_t word)
+{
+	/* Another epoch: scribbled. */
+	return vb_qpw_state(word) == VB_QPW_FAILED && vb_qpw_epoch(word) == (qp->epoch & 0xffffff);
+}
+
+void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp)
+{
+	uint64_t old = vb_qpw_lock(&qp->mbx->word, qp->epoch, &qp->seq);
+
+	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_ERROR);
+	atomic_store(&qp->state, IBV_QPS_ERR);
+	qp->sq.waiting = false;
+	flush_sends(engine, qp);
+	vb_receive_flush(engine, qp);
+	/* Whoever moves the QP: what a peer did to it before is told. */
+	if (failed_by_peer(qp, old))
+		tell_failed_by_peer(engine, qp, old);
+	/* Nothing will take a receive for this QP any more. */
+	if (qp->srq)
+		raise_event(qp, IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 /* The first failure of a QP: the request completes with it, the rest flushes. */
@@ -163,6 +171,7 @@ enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, stru
 
 static enum vb_wc_status check_request(struct vb_qp *qp, const struct vb_swqe *wqe)
 {
+	uint32_t max = vb_context_of(qp->ibv.context)->device->max_msg_sz;
 	enum vb_msg_kind kind = opcodes[wqe->opcode].kind;
 
 	if (qp->ibv.qp_type != IBV_QPT_RC && reads_back(kind)) {
@@ -182,10 +191,10 @@ static enum vb_wc_status check_request(struct vb_qp *qp, const struct vb_swqe *w
 			   (unsigned long long)wqe->length);
 		return VB_WC_LOC_LEN_ERR;
 	}
-	if (wqe->length > VB_MAX_MSG) {
-		vb_explain(VB_RULE_WC_MSG_LENGTH, "qp#0x%x wr_id=0x%llx: %llu bytes",
+	if (wqe->length > max) {
+		vb_explain(VB_RULE_WC_MSG_LENGTH, "qp#0x%x wr_id=0x%llx: %llu bytes, max_msg_sz %u",
 			   qp->ibv.qp_num, (unsigned long long)wqe->wr_id,
-			   (unsigned long long)wqe->length);
+			   (unsigned long long)wqe->length, max);
 		return VB_WC_LOC_LEN_ERR;
 	}
 	return VB_WC_SUCCESS;
@@ -378,9 +387,8 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 		bool more = next < atomic_load_explicit(&sq->posted, memory_order_acquire);
 		int64_t bytes;
 
-		if (vb_qpw_state(word) == VB_QPW_FAILED && state != IBV_QPS_ERR &&
-		    state != IBV_QPS_RESET) {
-			failed_by_peer(engine, qp, word);
+		if (failed_by_peer(qp, word) && state != IBV_QPS_ERR && state != IBV_QPS_RESET) {
+			vb_requester_error(engine, qp);
 			return;
 		}
 		if ((state == IBV_QPS_ERR || state == IBV_QPS_SQE) && more)
@@ -420,6 +428,13 @@ void vb_requester_run(struct vb_engine *engine, struct vb_qp *qp, uint64_t budge
 			return;
 		atomic_store(&qp->run, VB_RUN_BUSY);
 	}
+}
+
+void vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp)
+{
+	vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
+	vb_requester_hold(qp);
+	vb_requester_release(engine, qp);
 }
 
 void vb_requester_hold(struct vb_qp *qp)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/objects.h"
+#include "engine/requester.h"
 #include "host/async.h"
 #include "host/discover.h"
 #include "host/words.h"
@@ -241,6 +242,8 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 
 	if (err)
 		return err;
+	/* A peer's message may have failed the QP a moment ago. */
+	vb_requester_settle(ctx->engine, qp);
 	pthread_mutex_lock(&qp->lock);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->state);
