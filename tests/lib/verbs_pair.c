@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -586,6 +587,14 @@ void pair_destroy(struct verbs_pair *pair)
 		close(pair->fd);
 	}
 	end_close(&pair->a);
+}
+
+void pair_kill_b(struct verbs_pair *pair)
+{
+	CHECK(pair->two && kill(pair->pid, SIGKILL) == 0);
+	while (waitpid(pair->pid, NULL, 0) < 0)
+		;
+	close(pair->fd);
 }
 
 struct pair_rep pair_b(struct verbs_pair *pair, enum pair_op op)

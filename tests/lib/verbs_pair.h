@@ -155,6 +155,9 @@ void pair_create_raw(struct verbs_pair *pair, const struct pair_opts *opts, bool
 /** pair_destroy() - Everything, checked; memory of end b is freed with it */
 void pair_destroy(struct verbs_pair *pair);
 
+/** pair_kill_b() - SIGKILL the process of end b; end_close(&pair->a) is what is left to do */
+void pair_kill_b(struct verbs_pair *pair);
+
 /** pair_call() - Ask end b */
 struct pair_rep pair_call(struct verbs_pair *pair, const struct pair_req *req);
 
