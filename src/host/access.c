@@ -12,18 +12,18 @@
 #define BEGIN_SPINS  64
 #define BEGIN_YIELDS 100000
 
-/* The bits are private: our table's entries are ours alone to hand out. */
+/* Who has which entry is private: the table is ours alone to hand out. Threads begin at
+ * places of their own, so that they seldom meet. */
 static int take_entry(struct vb_adapter *a)
 {
-	uint64_t used = atomic_load_explicit(&a->access_used, memory_order_relaxed);
+	unsigned int start = (unsigned int)((uintptr_t)pthread_self() >> 12);
 
-	while (~used) {
-		int entry = __builtin_ctzll(~used);
+	for (unsigned int i = 0; i < VB_ACCESSES; i++) {
+		unsigned int entry = (start + i) % VB_ACCESSES;
 
-		if (atomic_compare_exchange_weak_explicit(
-			    &a->access_used, &used, used | 1ull << entry, memory_order_acquire,
-			    memory_order_relaxed))
-			return entry;
+		if (!atomic_load_explicit(&a->access_used[entry], memory_order_relaxed) &&
+		    !atomic_exchange_explicit(&a->access_used[entry], 1, memory_order_acquire))
+			return (int)entry;
 	}
 	return -EAGAIN;
 }
@@ -56,7 +56,7 @@ void vb_access_end(struct vb_adapter *a, int ticket)
 		return;
 	atomic_store_explicit(&a->pub->access[ticket].target, 0, memory_order_release);
 	VB_STEP(ACCESS_CLEARED);
-	atomic_fetch_and_explicit(&a->access_used, ~(1ull << ticket), memory_order_release);
+	atomic_store_explicit(&a->access_used[ticket], 0, memory_order_release);
 }
 
 static bool touches(const struct vb_pub_header *pub, uint32_t slot, uint32_t qpn, uint32_t key)

@@ -75,7 +75,7 @@ struct vb_adapter {
 	int block_fd[VB_OWN_BLOCKS]; /* bound sockets, by ordinal */
 	pthread_mutex_t number_lock; /* blocks and ids */
 	struct vb_ids *ids[VB_NUMBER_KINDS];
-	_Atomic uint64_t access_used; /* bit per entry of our access table */
+	_Atomic uint8_t access_used[VB_ACCESSES]; /* entries of our access table */
 	struct vb_peer *self;
 	struct vb_peers *peers;	      /* see peer.c */
 	struct vb_liveness *liveness; /* see liveness.c */

@@ -18,27 +18,62 @@
 #define MAPS	   64u
 #define MAP_ABSENT ((uint8_t *)MAP_FAILED)
 
-/* A peer's memory file mapped here, for one life of one key. */
+/*
+ * A peer's memory file mapped here, for one life of one key. Looked up without a lock: the
+ * struct is never freed while the peer lives, only used for another key, and its
+ * fields change only while nobody has a reference. So a reader takes a reference first, if
+ * there are any, and then looks whether it is the key's.
+ */
 struct vb_memory_map {
-	unsigned int refs; /* one is the table's; under the peer's lock */
-	const _Atomic uint64_t *row_word;
+	_Atomic uint32_t refs; /* one is the table's */
 	uint32_t number;
+	const _Atomic uint64_t *row_word;
 	uint64_t word;
 	uint8_t *base; /* MAP_ABSENT: it was tried and cannot be */
 	uint64_t bytes;
 	uint64_t skip; /* first byte of the key within the mapping */
 	bool writable;
+	struct vb_memory_map *next; /* spare */
 };
 
 /* ---- mapped ---- */
 
-static void put_map(struct vb_memory_map *map)
+static bool ref_map(struct vb_memory_map *map)
 {
-	if (!map || --map->refs)
+	uint32_t refs = atomic_load_explicit(&map->refs, memory_order_relaxed);
+
+	while (refs)
+		if (atomic_compare_exchange_weak_explicit(&map->refs, &refs, refs + 1,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+/* Under the peer's lock. */
+static void put_map_locked(struct vb_peer *p, struct vb_memory_map *map)
+{
+	if (!map || atomic_fetch_sub_explicit(&map->refs, 1, memory_order_acq_rel) != 1)
 		return;
 	if (map->base != MAP_ABSENT)
 		munmap(map->base, map->bytes);
-	free(map);
+	map->next = p->spare_maps;
+	p->spare_maps = map;
+}
+
+static void put_map(struct vb_peer *p, struct vb_memory_map *map)
+{
+	uint32_t refs = atomic_load_explicit(&map->refs, memory_order_relaxed);
+
+	/* The last reference is given back under the lock. */
+	while (refs > 1)
+		if (atomic_compare_exchange_weak_explicit(&map->refs, &refs, refs - 1,
+							  memory_order_release,
+							  memory_order_relaxed))
+			return;
+	pthread_mutex_lock(&p->lock);
+	put_map_locked(p, map);
+	pthread_mutex_unlock(&p->lock);
 }
 
 /* Shared memory that cannot shrink: nothing its owner does can raise SIGBUS in us. */
@@ -85,49 +120,73 @@ static void map_file(struct vb_peer *p, const struct vb_key_facts *key, struct v
 static void drop_dead_maps(struct vb_peer *p)
 {
 	for (unsigned int i = 0; i < MAPS; i++) {
-		struct vb_memory_map *map = p->memory[i];
+		struct vb_memory_map *map = atomic_load(&p->memory[i]);
 
 		if (map && map->row_word && atomic_load(map->row_word) != map->word) {
-			put_map(map);
-			p->memory[i] = NULL;
+			atomic_store(&p->memory[i], NULL);
+			put_map_locked(p, map);
 		}
 	}
+}
+
+/* Under the peer's lock: put a mapping of the key into the table. */
+static void make_map(struct vb_peer *p, const struct vb_key_facts *key)
+{
+	_Atomic(struct vb_memory_map *) *at = &p->memory[key->number % MAPS];
+	struct vb_memory_map *map = atomic_load(at);
+
+	if (map && map->number == key->number && map->word == key->word)
+		return; /* another thread was quicker */
+	put_map_locked(p, atomic_exchange(at, NULL));
+	drop_dead_maps(p);
+	map = p->spare_maps;
+	if (map)
+		p->spare_maps = map->next;
+	else
+		map = calloc(1, sizeof(*map));
+	if (!map)
+		return;
+	map->row_word = key->row_word;
+	map->number = key->number;
+	map->word = key->word;
+	map->base = MAP_ABSENT;
+	map_file(p, key, map);
+	atomic_store_explicit(&map->refs, 1, memory_order_release);
+	atomic_store(at, map);
 }
 
 /* The mapping of a key with a reference, or NULL. */
 static struct vb_memory_map *get_map(struct vb_peer *p, const struct vb_key_facts *key, bool write)
 {
-	struct vb_memory_map **at = &p->memory[key->number % MAPS], *map;
+	for (int tries = 0; tries < 2; tries++) {
+		struct vb_memory_map *map =
+			atomic_load_explicit(&p->memory[key->number % MAPS], memory_order_acquire);
 
-	pthread_mutex_lock(&p->lock);
-	map = *at;
-	if (!map || map->number != key->number || map->word != key->word) {
-		put_map(map);
-		*at = NULL;
-		drop_dead_maps(p);
-		*at = map = calloc(1, sizeof(*map));
-		if (map) {
-			map->refs = 1;
-			map->row_word = key->row_word;
-			map->number = key->number;
-			map->word = key->word;
-			map->base = MAP_ABSENT;
-			map_file(p, key, map);
+		if (map && ref_map(map)) {
+			bool same = map->number == key->number && map->word == key->word;
+
+			if (same && map->base != MAP_ABSENT && (!write || map->writable))
+				return map;
+			put_map(p, map);
+			if (same)
+				return NULL;
 		}
+		pthread_mutex_lock(&p->lock);
+		make_map(p, key);
+		pthread_mutex_unlock(&p->lock);
 	}
-	if (map && (map->base == MAP_ABSENT || (write && !map->writable)))
-		map = NULL;
-	if (map)
-		map->refs++;
-	pthread_mutex_unlock(&p->lock);
-	return map;
+	return NULL;
 }
 
 void vb_memory_close(struct vb_peer *p)
 {
-	for (unsigned int i = 0; i < MAPS; i++) {
-		put_map(p->memory[i]);
-		p->memory[i] = NULL;
+	struct vb_memory_map *map;
+
+	for (unsigned int i = 0; i < MAPS; i++)
+		put_map_locked(p, atomic_exchange(&p->memory[i], NULL));
+	while ((map = p->spare_maps)) {
+		p->spare_maps = map->next;
+		free(map);
 	}
 }
 
@@ -163,11 +222,8 @@ int vb_path_open(struct vb_peer *p, const struct vb_key_facts *key, bool write,
 
 void vb_path_close(struct vb_peer *p, struct vb_path *path)
 {
-	if (!path->map)
-		return;
-	pthread_mutex_lock(&p->lock);
-	put_map(path->map);
-	pthread_mutex_unlock(&p->lock);
+	if (path->map)
+		put_map(p, path->map);
 	path->map = NULL;
 }
 

@@ -59,7 +59,8 @@ struct vb_peer {
 		uint64_t ino;
 	} pipe[VB_PEER_PIPES];
 	unsigned int next_pipe;
-	struct vb_memory_map *memory[64];
+	_Atomic(struct vb_memory_map *) memory[64];
+	struct vb_memory_map *spare_maps;
 	_Atomic int mem_fd;    /* /proc/PID/mem, -1 not opened, -2 no use */
 	_Atomic bool no_cross; /* process_vm_* is forbidden */
 	struct vb_peer *next;

@@ -390,6 +390,51 @@ static void no_addition_is_lost(void **state)
 	other_end(&owner, 0);
 }
 
+/* Threads copy through keys that share a place in the table of mappings and die under
+ * them. */
+static _Atomic int done_copying;
+static struct vb_peer *shared_peer;
+static struct owner_info shared_info;
+
+static void *mapped_copier(void *arg)
+{
+	static uint8_t sink[4][4096];
+	struct iovec to = {sink[(uintptr_t)arg], 4096};
+	struct vb_key_facts key;
+	int err;
+
+	if (vb_memory_key(shared_peer, shared_info.key[KEY_SEALED], &key))
+		abort();
+	key.row_word = NULL; /* generations as the test likes */
+	for (uint64_t i = 0; i < 3000; i++) {
+		key.word = 3 + (i / 7 + (uintptr_t)arg) % 3 * 2;
+		key.number = shared_info.key[KEY_SEALED] + (uint32_t)(i / 50 % 2) * 64;
+		err = vb_memory_copy_out(shared_peer, &key, key.addr, &to, 1, 4096);
+		if (err)
+			abort();
+	}
+	atomic_fetch_add(&done_copying, 1);
+	return NULL;
+}
+
+static void mappings_come_and_go_under_threads(void **state)
+{
+	struct vb_adapter *a;
+	struct other owner = owner_start(&shared_info);
+	pthread_t thread[4];
+
+	assert_int_equal(vb_adapter_open(OWNER_DEVICE, &a), 0);
+	assert_int_equal(vb_peer_get(a, shared_info.qpn >> VB_BLOCK_BITS, &shared_peer), 0);
+	for (uintptr_t i = 0; i < 4; i++)
+		pthread_create(&thread[i], NULL, mapped_copier, (void *)i);
+	for (int i = 0; i < 4; i++)
+		pthread_join(thread[i], NULL);
+	assert_int_equal(done_copying, 4);
+	vb_peer_put(shared_peer);
+	vb_adapter_close(a);
+	other_end(&owner, 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -402,6 +447,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(nothing_allowed),
 		cmocka_unit_test(a_copy_stops_between_chunks),
 		cmocka_unit_test(no_addition_is_lost),
+		cmocka_unit_test(mappings_come_and_go_under_threads),
 	};
 	int failed;
 
