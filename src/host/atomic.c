@@ -8,6 +8,7 @@
 #include "host/liveness.h"
 #include "host/memory.h"
 #include "host/memory_paths.h"
+#include "object/keys.h"
 
 #define HOLD_SPINS  200
 #define HOLD_YIELDS 50
@@ -74,8 +75,8 @@ static void release(struct vb_adapter *a, _Atomic uint64_t *word)
 	VB_STEP(ATOMIC_RELEASED);
 }
 
-static int transfer(struct vb_peer *p, const struct vb_path *path, uint64_t addr, uint64_t *value,
-		    bool in)
+static int transfer(struct vb_peer *p, const struct vb_path *path, bool careful, uint64_t addr,
+		    uint64_t *value, bool in)
 {
 	struct iovec iov = {value, sizeof(*value)};
 	_Atomic uint64_t *here;
@@ -83,6 +84,8 @@ static int transfer(struct vb_peer *p, const struct vb_path *path, uint64_t addr
 	if (!path->base)
 		return vb_cross_copy(p, addr, &iov, 1, sizeof(*value), in);
 	here = (void *)(path->base + (addr - path->addr));
+	if (careful)
+		return vb_careful_copy(here, &iov, 1, sizeof(*value), in);
 	if (in)
 		atomic_store(here, *value);
 	else
@@ -91,7 +94,7 @@ static int transfer(struct vb_peer *p, const struct vb_path *path, uint64_t addr
 }
 
 /* Read, decide, write, while nobody else is inside an atomic on this process's memory. */
-static int under_word(struct vb_peer *p, const struct vb_path *path, uint64_t addr,
+static int under_word(struct vb_peer *p, const struct vb_path *path, bool careful, uint64_t addr,
 		      enum vb_mem_atomic kind, uint64_t compare_add, uint64_t swap, uint64_t *old)
 {
 	struct vb_adapter *a = p->adapter;
@@ -101,11 +104,11 @@ static int under_word(struct vb_peer *p, const struct vb_path *path, uint64_t ad
 	if (err)
 		return err;
 	VB_STEP(ATOMIC_HELD);
-	err = transfer(p, path, addr, old, false);
+	err = transfer(p, path, careful, addr, old, false);
 	VB_STEP(ATOMIC_READ);
 	if (!err && (kind == VB_MEM_FETCH_ADD || *old == compare_add)) {
 		value = kind == VB_MEM_FETCH_ADD ? *old + compare_add : swap;
-		err = transfer(p, path, addr, &value, true);
+		err = transfer(p, path, careful, addr, &value, true);
 		VB_STEP(ATOMIC_WRITTEN);
 	}
 	release(a, &p->mbx->atomics);
@@ -133,7 +136,8 @@ int vb_memory_atomic(struct vb_peer *p, const struct vb_key_facts *key, uint64_t
 		else
 			err = -EPERM;
 	} else if (!err) {
-		err = under_word(p, &path, addr, kind, compare_add, swap, old);
+		err = under_word(p, &path, key->access & IBV_ACCESS_ON_DEMAND, addr, kind,
+				 compare_add, swap, old);
 	}
 	vb_path_close(p, &path);
 	return err;

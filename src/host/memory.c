@@ -9,6 +9,7 @@
 #include "base/step.h"
 #include "host/liveness.h"
 #include "host/memory_paths.h"
+#include "object/keys.h"
 
 #define KEY_TRIES 64
 #define IOVS	  64
@@ -101,11 +102,15 @@ bool vb_memory_still(const struct vb_key_facts *key)
 	return !key->still || key->still(key->still_arg);
 }
 
+/* What null spans are replaced by, a piece at a time: zeroes, and a place to write to. */
+#define NULL_BYTES 4096u
+
 /* A place in a list of spans. */
 struct cursor {
 	const struct iovec *iov;
 	int n;
 	size_t done; /* bytes of *iov that are behind us */
+	void *nothing;
 };
 
 /* The next at most @most bytes as spans; returns how many spans. */
@@ -119,8 +124,12 @@ static int next_spans(struct cursor *at, size_t most, struct iovec *out, size_t 
 
 		if (len > most - *bytes)
 			len = most - *bytes;
+		if (at->iov->iov_base == VB_NULL_BASE && len > NULL_BYTES)
+			len = NULL_BYTES;
 		if (len) {
-			out[count].iov_base = (uint8_t *)at->iov->iov_base + at->done;
+			out[count].iov_base = at->iov->iov_base == VB_NULL_BASE
+						      ? at->nothing
+						      : (uint8_t *)at->iov->iov_base + at->done;
 			out[count++].iov_len = len;
 			*bytes += len;
 			at->done += len;
@@ -145,9 +154,11 @@ static void copy_here(uint8_t *remote, const struct iovec *iov, int n, bool in)
 	}
 }
 
-static int copy_chunk(struct vb_peer *p, const struct vb_path *path, uint64_t addr,
+static int copy_chunk(struct vb_peer *p, const struct vb_path *path, bool careful, uint64_t addr,
 		      const struct iovec *iov, int n, size_t bytes, bool in)
 {
+	if (path->base && careful)
+		return vb_careful_copy(path->base + (addr - path->addr), iov, n, bytes, in);
 	if (path->base) {
 		copy_here(path->base + (addr - path->addr), iov, n, in);
 		return 0;
@@ -158,7 +169,10 @@ static int copy_chunk(struct vb_peer *p, const struct vb_path *path, uint64_t ad
 static int copy(struct vb_peer *p, const struct vb_key_facts *key, uint64_t addr,
 		const struct iovec *local, int n, size_t len, bool in)
 {
-	struct cursor at = {local, n, 0};
+	static const uint8_t zeroes[NULL_BYTES];
+	uint8_t swallow[NULL_BYTES];
+	struct cursor at = {local, n, 0, in ? (void *)(uintptr_t)zeroes : swallow};
+	bool careful = key->careful || key->access & IBV_ACCESS_ON_DEMAND;
 	struct iovec spans[IOVS];
 	struct vb_path path;
 	size_t bytes;
@@ -166,7 +180,7 @@ static int copy(struct vb_peer *p, const struct vb_key_facts *key, uint64_t addr
 
 	if (!within(key, addr, len))
 		return -ERANGE;
-	if (!len)
+	if (!len || key->access & VB_KEY_NULL)
 		return 0;
 	err = vb_path_open(p, key, in, &path);
 	while (!err && len) {
@@ -180,7 +194,7 @@ static int copy(struct vb_peer *p, const struct vb_key_facts *key, uint64_t addr
 			err = -EINVAL; /* the spans are shorter than @len: the caller's mistake */
 			break;
 		}
-		err = copy_chunk(p, &path, addr, spans, count, bytes, in);
+		err = copy_chunk(p, &path, careful, addr, spans, count, bytes, in);
 		addr += bytes;
 		len -= bytes;
 		VB_STEP(ACCESS_CHUNK);

@@ -29,6 +29,15 @@
  * that unmaps what it registered is found out by the cross copy (-EREMOTEIO); with memcpy it
  * must not (own step), just as it must not in any program.
  *
+ * On-demand regions follow the address space: a page may be missing, or go while it is copied.
+ * There nothing is touched by an instruction, which would raise a signal: what would be
+ * memcpy is process_vm_readv or process_vm_writev on this very process (a pipe where a filter
+ * forbids them), which fail with EFAULT. That is asked for by the key's ON_DEMAND bit for the
+ * remote side, and by `careful` for the local one.
+ *
+ * Null regions have no memory at all: spans at VB_NULL_BASE (object/keys.h) read as zeroes and
+ * swallow what is written, and so does a key with VB_KEY_NULL.
+ *
  * Copies go in chunks of at most VB_MEMORY_CHUNK. Before every chunk the key's word is read again,
  * and the caller's own condition asked.
  */
@@ -57,6 +66,7 @@ struct vb_key_facts {
 	/* Asked before every chunk where not NULL; false stops the copy. The caller's. */
 	bool (*still)(void *arg);
 	void *still_arg;
+	bool careful; /* the local spans may be on-demand memory. The caller's */
 };
 
 enum vb_mem_atomic {
@@ -120,6 +130,21 @@ int vb_memory_copy_out(struct vb_peer *p, const struct vb_key_facts *key, uint64
  */
 int vb_memory_atomic(struct vb_peer *p, const struct vb_key_facts *key, uint64_t addr,
 		     enum vb_mem_atomic kind, uint64_t compare_add, uint64_t swap, uint64_t *old);
+
+/** vb_memory_gather() - Collect local spans into one buffer of the library
+ * @to:      @len bytes that are there
+ * @local:   @n spans, together at least @len bytes; may be null ones
+ * @careful: They may be on-demand memory
+ * Return:   0, -EFAULT (cannot be read)
+ */
+int vb_memory_gather(void *to, const struct iovec *local, int n, uint64_t len, bool careful);
+
+/** vb_memory_scatter() - Spread a buffer of the library over local spans
+ * @len:     Bytes; what exceeds the spans is left out
+ * Return:   bytes left out, or -EFAULT (cannot be written)
+ */
+int64_t vb_memory_scatter(const struct iovec *local, int n, const void *from, uint64_t len,
+			  bool careful);
 
 /** vb_memory_close() - Drop what is kept for a peer; called by the last vb_peer_put() */
 void vb_memory_close(struct vb_peer *p);

@@ -34,6 +34,14 @@ int vb_cross_copy(struct vb_peer *p, uint64_t addr, const struct iovec *iov, int
 /** vb_cross_step() - Which of the two system calls is used */
 enum vb_mem_step vb_cross_step(const struct vb_peer *p);
 
+/** vb_careful_copy() - As memcpy, where either side may not be there
+ * @here:   Memory of this process
+ * @iov:    Memory of this process
+ * @in:     Towards @here
+ * Return:  0, -EFAULT (the spans), -EREMOTEIO (@here)
+ */
+int vb_careful_copy(void *here, const struct iovec *iov, int n, size_t bytes, bool in);
+
 /** vb_memory_readable() - Can a byte of this process's memory be read? */
 bool vb_memory_readable(const void *addr);
 

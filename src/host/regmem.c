@@ -170,3 +170,30 @@ int vb_regmem_backing(const void *addr, size_t len, struct vb_backing *out)
 	look_at_file(&map, out);
 	return 0;
 }
+
+/* Anonymous huge pages have a file too, of this name. */
+static bool huge_mapping(const struct vb_mapping *map)
+{
+	struct statfs fs;
+
+	if (!strncmp(map->name, "/anon_hugepage", 14))
+		return true;
+	return map->name[0] == '/' && !statfs(map->name, &fs) && fs.f_type == HUGETLBFS_MAGIC;
+}
+
+bool vb_regmem_huge(const void *addr, size_t len)
+{
+	uint64_t from = (uintptr_t)addr, to = from + len;
+	struct vb_mappings list;
+	struct vb_mapping map;
+	int err = vb_mappings_open(&list);
+
+	if (err)
+		return false;
+	do {
+		err = vb_mappings_find(&list, from, &map);
+		from = map.end;
+	} while (!err && huge_mapping(&map) && from < to);
+	vb_mappings_close(&list);
+	return !err && huge_mapping(&map);
+}

@@ -27,6 +27,11 @@ struct vb_backing {
  */
 int vb_regmem_check(void *addr, size_t len, bool write);
 
+/** vb_regmem_huge() - Is a range made of huge pages, from its first byte to its last?
+ * Context: any thread; false too where the kernel cannot be asked
+ */
+bool vb_regmem_huge(const void *addr, size_t len);
+
 /** vb_regmem_backing() - What is a range backed by?
  * @out: Receives the answer; all false for ordinary memory
  * Context: any thread; three system calls for ordinary memory on new kernels, on old ones

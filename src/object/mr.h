@@ -38,10 +38,10 @@ struct vb_mr {
 	uint32_t number; /* adapter-wide number of the row: key >> 8 */
 	uint64_t path;	 /* where the file's name is published, 0 nowhere */
 	uint64_t path_bytes;
-	struct vb_dm *dm;	 /* of VB_MR_DM */
-	struct vb_buf *buf;	 /* of VB_MR_BUF */
-	struct vb_mr *original;	 /* an imported MR's; this struct is then no region itself */
-	_Atomic uint32_t users;	 /* what depends on the region: memory windows bound to it */
+	struct vb_dm *dm;	/* of VB_MR_DM */
+	struct vb_buf *buf;	/* of VB_MR_BUF */
+	struct vb_mr *original; /* an imported MR's; this struct is then no region itself */
+	_Atomic uint32_t users; /* what depends on the region: memory windows bound to it */
 };
 
 static inline struct vb_mr *vb_mr_of(struct ibv_mr *mr)

@@ -11,11 +11,13 @@ int vb_context_attach(struct vb_context *ctx)
 	if (err)
 		return err;
 	ctx->adapter = ctx->engine->adapter;
+	vb_engine_join(ctx->engine, ctx);
 	return 0;
 }
 
 void vb_context_detach(struct vb_context *ctx)
 {
+	vb_engine_leave(ctx->engine, ctx);
 	vb_engine_close(ctx->engine);
 	ctx->engine = NULL;
 	ctx->adapter = NULL;

@@ -17,4 +17,16 @@ int vb_context_attach(struct vb_context *ctx);
  */
 void vb_context_detach(struct vb_context *ctx);
 
+/** vb_context_open() - Make a context
+ * @device: The device
+ * @cmd_fd: Descriptor that the context takes over, -1: one of its own
+ * @origin: The context it is an import of, NULL none; its reference passes over
+ * Return:  the context; or NULL with errno by rule, and nothing taken
+ */
+struct ibv_context *vb_context_open(struct vb_device *device, int cmd_fd,
+				    struct vb_context *origin);
+
+/** vb_context_put() - Give up one use of a context's memory: its own, or an import's */
+void vb_context_put(struct vb_context *ctx);
+
 #endif

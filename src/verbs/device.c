@@ -179,8 +179,7 @@ static struct vb_context *new_context(struct vb_device *device)
 	return ctx;
 }
 
-struct ibv_context *vb_context_open(struct vb_device *device, int cmd_fd,
-				    struct vb_context *origin)
+struct ibv_context *vb_context_open(struct vb_device *device, int cmd_fd, struct vb_context *origin)
 {
 	const char *name = device->ibv.name;
 	struct vb_context *ctx = new_context(device);

@@ -8,6 +8,7 @@
 #include "object/pd.h"
 #include "object/qp.h"
 #include "verbs/check.h"
+#include "verbs/import.h"
 
 struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 {
@@ -70,6 +71,17 @@ static int note_qp(void *object, void *arg)
 	return 0;
 }
 
+/* Parent domains of it. */
+static int note_pd(void *object, void *arg)
+{
+	struct vb_pd *pd = object;
+	struct census *census = arg;
+
+	if (pd->base == census->pd)
+		note(census, "parent-domain", pd->ibv.handle);
+	return 0;
+}
+
 static int busy(struct vb_context *ctx, const struct vb_pd *pd)
 {
 	struct census census = {.pd = pd};
@@ -77,6 +89,7 @@ static int busy(struct vb_context *ctx, const struct vb_pd *pd)
 	if (vb_explain_on()) {
 		vb_idtable_each(&ctx->mrs, note_mr, &census);
 		vb_idtable_each(&ctx->qps, note_qp, &census);
+		vb_idtable_each(&ctx->pds, note_pd, &census);
 	}
 	return vb_fail(VB_RULE_BUSY, "ibv_dealloc_pd pd#%u: %u live objects:%s", pd->ibv.handle,
 		       atomic_load(&pd->users), census.text);
@@ -84,16 +97,22 @@ static int busy(struct vb_context *ctx, const struct vb_pd *pd)
 
 int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
-	struct vb_context *ctx = vb_context_of(ibv->context);
-	struct vb_pd *pd = vb_pd_of(ibv);
+	struct vb_context *ctx = vb_context_of(ibv->context), *owner;
+	struct vb_pd *pd = vb_pd_of(ibv), *domain;
 	int err = vb_check_object(ctx, &ctx->pds, ibv->handle, pd, "PD");
 
 	if (err)
 		return err;
-	if (atomic_load(&pd->users))
-		return busy(ctx, pd);
-	vb_idtable_remove(&ctx->pds, ibv->handle);
-	vb_adapter_free_index(ctx->adapter, VB_NUMBER_PD, pd->index);
-	free(pd);
+	domain = pd->original ? pd->original : pd;
+	owner = vb_context_of(domain->ibv.context);
+	if (atomic_load(&domain->users))
+		return busy(owner, domain);
+	vb_idtable_remove(&owner->pds, ibv->handle);
+	if (!domain->base)
+		vb_adapter_free_index(ctx->adapter, VB_NUMBER_PD, domain->index);
+	vb_pd_hold(domain->base, -1);
+	if (domain->td)
+		atomic_fetch_sub(&domain->td->users, 1);
+	vb_import_end(ctx, pd, domain);
 	return 0;
 }

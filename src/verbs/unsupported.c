@@ -77,41 +77,9 @@ REFUSE(ssize_t, vb_fail_negative, _ibv_query_gid_table, struct ibv_context *cont
 MINUS1(ibv_query_pkey, struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 MINUS1(ibv_get_pkey_index, struct ibv_context *context, uint8_t port_num, __be16 pkey)
 
-/* Import */
-PTR(struct ibv_context, ibv_import_device, int cmd_fd)
-PTR(struct ibv_pd, ibv_import_pd, struct ibv_context *context, uint32_t pd_handle)
-NONE(ibv_unimport_pd, struct ibv_pd *pd)
-PTR(struct ibv_mr, ibv_import_mr, struct ibv_pd *pd, uint32_t mr_handle)
-NONE(ibv_unimport_mr, struct ibv_mr *mr)
-PTR(struct ibv_dm, ibv_import_dm, struct ibv_context *context, uint32_t dm_handle)
-NONE(ibv_unimport_dm, struct ibv_dm *dm)
-
 /* Memory */
-PTR(struct ibv_pd, ibv_alloc_pd, struct ibv_context *context)
-ERR(ibv_dealloc_pd, struct ibv_pd *pd)
-PTR(struct ibv_mr, ibv_reg_mr, struct ibv_pd *pd, void *addr, size_t length, int access)
-PTR(struct ibv_mr, ibv_reg_mr_iova, struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-    int access)
-PTR(struct ibv_mr, ibv_reg_mr_iova2, struct ibv_pd *pd, void *addr, size_t length, uint64_t iova,
-    unsigned int access)
-PTR(struct ibv_mr, ibv_reg_dmabuf_mr, struct ibv_pd *pd, uint64_t offset, size_t length,
-    uint64_t iova, int fd, int access)
-PTR(struct ibv_mr, ibv_reg_mr_ex, struct ibv_pd *pd, struct ibv_mr_init_attr *mr_init_attr)
-__attribute__((weak)) int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr,
-				       size_t length, int access)
-{
-	vb_fail(VB_RULE_NOT_SUPPORTED, "ibv_rereg_mr");
-	return IBV_REREG_MR_ERR_INPUT;
-}
-ERR(ibv_dereg_mr, struct ibv_mr *mr)
 PTR(struct ibv_dmah, ibv_alloc_dmah, struct ibv_context *context, struct ibv_dmah_init_attr *attr)
 ERR(ibv_dealloc_dmah, struct ibv_dmah *dmah)
-MINUS1(ibv_dm_export_dmabuf_fd, struct ibv_dm *dm)
-PTR(void, ibv_alloc_buf, struct ibv_pd *pd, size_t size, struct ibv_buf **buf)
-NONE(ibv_free_buf, struct ibv_buf *buf)
-PTR(struct ibv_mr, ibv_reg_buf_mr, struct ibv_pd *pd, struct ibv_buf *buf, void *addr,
-    size_t length, int access)
-MINUS1(ibv_export_buf_dmabuf_fd, struct ibv_buf *buf)
 
 /* Completion */
 PTR(struct ibv_comp_channel, ibv_create_comp_channel, struct ibv_context *context)
