@@ -217,8 +217,11 @@ static const char *counter_called(enum vb_counter_set set, const char *s, size_t
 static bool fits(char what, const char *s, size_t len, struct vb_tree_node *node)
 {
 	char buf[32];
-	const char *text = single(what, node->dev, buf, sizeof(buf));
+	const char *text;
 
+	if (!node->dev)
+		return false;
+	text = single(what, node->dev, buf, sizeof(buf));
 	if (text)
 		return same(s, len, text);
 	switch (what) {
@@ -242,7 +245,7 @@ static bool match(const char *pattern, size_t plen, const char *path, size_t len
 	const char *pend = pattern + plen, *end = path + len;
 
 	if (plen >= 2 && memcmp(pattern, "%H", 2) == 0) {
-		const char *host = vb_tree_host_path(node->dev);
+		const char *host = node->dev ? vb_tree_host_path(node->dev) : "";
 		size_t n = strlen(host);
 
 		if (!n || n > len || memcmp(path, host, n) != 0)
@@ -339,9 +342,9 @@ static bool list_last(const struct listing *list, const char *last, struct vb_tr
 	char buf[32];
 	const char *text = last;
 
-	if (last[0] == '%')
+	if (last[0] == '%' && node->dev)
 		text = single(last[1], node->dev, buf, sizeof(buf));
-	if (text)
+	if (text || !node->dev)
 		return list->visit(text, node, list->arg);
 	switch (last[1]) {
 	case 'p':

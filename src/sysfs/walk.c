@@ -39,9 +39,11 @@ static bool squeeze(const char *path, char *out, size_t size)
 
 static bool below(const char *path, const char *dir)
 {
-	size_t n = strlen(dir);
-
-	return strncmp(path, dir, n) == 0 && (path[n] == '/' || !path[n]);
+	while (*dir && *dir == *path) {
+		dir++;
+		path++;
+	}
+	return !*dir && (*path == '/' || !*path);
 }
 
 /* The folders of the machine that show entries of ours, by their names. */

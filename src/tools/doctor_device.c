@@ -31,13 +31,25 @@ static bool has_default_route(const char *ifname)
 	return found;
 }
 
+static bool is_named(const struct vb_device *dev)
+{
+	const char *list = vb_setting("DEVICES");
+	char word[128];
+	size_t len = (size_t)snprintf(word, sizeof(word), "%s:%s", dev->ibv.name, dev->ifname);
+
+	for (; list && (list = strstr(list, word)); list++)
+		if (!list[len] || strchr(", \t", list[len]))
+			return true;
+	return false;
+}
+
 static const char *why(const struct vb_device *dev)
 {
 	uint32_t ifindex = 0;
 
-	if (vb_setting("DEVICES"))
+	if (is_named(dev))
 		return "named by VERBENA_DEVICES";
-	if (vb_setting_in(dev->ibv.name, "NETDEV"))
+	if (strcmp(vb_setting_text(dev->ibv.name, "NETDEV"), dev->ifname) == 0)
 		return "named by VERBENA_NETDEV";
 	if (!dev->ifindex)
 		return "there is no such interface";
@@ -73,6 +85,7 @@ void doctor_device(void)
 {
 	size_t count = 0;
 	int err = vb_devices(&count);
+	const char *problem;
 
 	if (err) {
 		doctor_line(DOCTOR_FAIL, "the interfaces cannot be asked: %s", strerror(-err));
@@ -80,6 +93,8 @@ void doctor_device(void)
 	}
 	if (!count)
 		doctor_line(DOCTOR_WARN, "there is none: VERBENA_DEVICES says so");
+	for (size_t i = 0; (problem = vb_devices_problem(i)); i++)
+		doctor_line(DOCTOR_WARN, "%s", problem);
 	for (size_t i = 0; i < count; i++) {
 		struct vb_device *dev = vb_device_at(i);
 

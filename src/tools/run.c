@@ -177,6 +177,12 @@ static void warn(const char *path)
 			    path);
 }
 
+static void put(const char *name, const char *value)
+{
+	if (value)
+		setenv(name, value, 1);
+}
+
 enum { OPT_EXPLAIN = 256, OPT_PROFILE, OPT_CARRIER, OPT_MEMORY, OPT_NO_SYSFS };
 
 /* Return: 0, or the exit status to end with, -1 for 0. */
@@ -198,16 +204,16 @@ static int take_options(int argc, char **argv, bool *sysfs)
 	while ((c = getopt_long(argc, argv, "+h", options, NULL)) != -1) {
 		switch (c) {
 		case OPT_EXPLAIN:
-			setenv("VERBENA_EXPLAIN", optarg ? optarg : "1", 1);
+			put("VERBENA_EXPLAIN", optarg ? optarg : "1");
 			break;
 		case OPT_PROFILE:
-			setenv("VERBENA_PROFILE", optarg, 1);
+			put("VERBENA_PROFILE", optarg);
 			break;
 		case OPT_CARRIER:
-			setenv("VERBENA_CARRIER", optarg, 1);
+			put("VERBENA_CARRIER", optarg);
 			break;
 		case OPT_MEMORY:
-			setenv("VERBENA_MEMORY", optarg, 1);
+			put("VERBENA_MEMORY", optarg);
 			break;
 		case OPT_NO_SYSFS:
 			*sysfs = false;
