@@ -11,6 +11,7 @@
 #include "host/memory.h"
 #include "host/notify.h"
 #include "host/words.h"
+#include "object/keys.h"
 #include "transport/unacked_msg.h"
 
 #define MAX_SGE 33u /* 32 elements, and the header of a datagram */
@@ -35,6 +36,7 @@ struct call {
 	struct vb_mbx_arrival *arrival;
 	struct vb_pub_sge sge[MAX_SGE];
 	uint32_t num_sge;
+	bool on_demand; /* one of them is of an on-demand region */
 	uint8_t place;
 };
 
@@ -107,10 +109,15 @@ static bool read_wqe(struct call *c, struct vb_recv *out)
 	vb_row_read(c->sge, wqe->sge, c->num_sge * sizeof(c->sge[0]));
 	out->length = 0;
 	out->sges_ok = true;
+	c->on_demand = false;
 	for (uint32_t i = 0; i < c->num_sge; i++) {
 		out->length += c->sge[i].length;
-		if (c->sge[i].length && !sge_ok(c, &c->sge[i]))
+		if (!c->sge[i].length)
+			continue;
+		if (!sge_ok(c, &c->sge[i]))
 			out->sges_ok = false;
+		else if (c->key.access & IBV_ACCESS_ON_DEMAND)
+			c->on_demand = true;
 	}
 	return true;
 }
@@ -218,23 +225,13 @@ static enum vb_copy copy_result(const struct call *c, int err)
 	}
 }
 
-static void gather(uint8_t *to, const struct vb_payload *payload, uint64_t length)
-{
-	for (int i = 0; i < payload->n && length; i++) {
-		uint64_t part = payload->iov[i].iov_len < length ? payload->iov[i].iov_len : length;
-
-		memcpy(to, payload->iov[i].iov_base, part);
-		to += part;
-		length -= part;
-	}
-}
-
 /* A place in the mailbox from which the owner's poll copies, NULL where none fits. */
 static uint8_t *scatter_place(struct call *c, uint64_t length)
 {
 	uint64_t polled;
 
-	if (c->peer->self || !vb_memory_allowed(VB_MEM_SCATTER))
+	/* Whether on-demand memory is there is found out now, not when it is polled. */
+	if (c->peer->self || c->on_demand || !vb_memory_allowed(VB_MEM_SCATTER))
 		return NULL;
 	if (length <= VB_LINE_BYTES) {
 		c->place = VB_PLACE_LINE;
@@ -261,7 +258,8 @@ static void advance(struct iovec **iov, int *n, uint64_t bytes)
 		(*n)--;
 	}
 	if (*n) {
-		(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + bytes;
+		if ((*iov)->iov_base != VB_NULL_BASE)
+			(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + bytes;
 		(*iov)->iov_len -= bytes;
 	}
 }
@@ -275,9 +273,11 @@ static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *pay
 	uint8_t *place = scatter_place(c, length);
 
 	if (place) {
-		gather(place, payload, length);
+		int err = vb_memory_gather(place, payload->iov, payload->n, length,
+					   payload->careful);
+
 		VB_STEP(SEND_COPIED);
-		return VB_COPY_OK;
+		return copy_result(c, err);
 	}
 	c->place = VB_PLACE_DIRECT;
 	memcpy(copy, payload->iov, (size_t)n * sizeof(copy[0]));
@@ -289,6 +289,7 @@ static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *pay
 			continue;
 		if (!sge_ok(c, &c->sge[i]))
 			return VB_COPY_FAULT_REMOTE;
+		c->key.careful = payload->careful;
 		err = vb_memory_copy_in(c->peer, &c->key, vb_key_addr(&c->key, c->sge[i].addr), iov,
 					n, part);
 		if (err)
@@ -310,6 +311,7 @@ static enum vb_copy env_copy_in(void *ctx, const struct vb_place *to, uint64_t o
 		return VB_COPY_FAULT_LOCAL;
 	if (to->recv)
 		return copy_to_receive(c, from, length);
+	c->key.careful = from->careful;
 	return copy_result(c, vb_memory_copy_in(c->peer, &c->key,
 						vb_key_addr(&c->key, to->target->addr) + offset,
 						from->iov, from->n, length));
@@ -323,6 +325,7 @@ static enum vb_copy env_copy_out(void *ctx, const struct vb_target *from, uint64
 
 	if (to->fault)
 		return VB_COPY_FAULT_LOCAL;
+	c->key.careful = to->careful;
 	return copy_result(c, vb_memory_copy_out(c->peer, &c->key,
 						 vb_key_addr(&c->key, from->addr) + offset, to->iov,
 						 to->n, length));

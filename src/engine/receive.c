@@ -18,6 +18,7 @@
 #include "engine/explain.h"
 #include "engine/sort.h"
 #include "host/async.h"
+#include "host/memory.h"
 #include "host/notify.h"
 #include "host/words.h"
 
@@ -204,19 +205,15 @@ static bool scatter(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	uint32_t token = vb_grace_enter(&engine->grace);
 	struct iovec iov[VB_MAX_SGE];
 	int count = 0;
+	int64_t left;
 
 	if (vb_keys_resolve(&engine->keys, qp->rq->pd, wqe->sge, (int)wqe->num_sge, 1, iov, &count,
 			    NULL))
 		count = 0;
-	for (int i = 0; i < count && length; i++) {
-		uint64_t part = iov[i].iov_len < length ? iov[i].iov_len : length;
-
-		memcpy(iov[i].iov_base, from, part);
-		from += part;
-		length -= part;
-	}
+	left = vb_memory_scatter(iov, count, from, length,
+				 vb_keys_careful(&engine->keys, wqe->sge, (int)wqe->num_sge));
 	vb_grace_leave(&engine->grace, token);
-	return length == 0;
+	return left == 0;
 }
 
 static const uint8_t *payload_of(const struct vb_rq *rq, uint64_t index, uint64_t *length)

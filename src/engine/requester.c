@@ -22,6 +22,7 @@
 #include "engine/stats.h"
 #include "host/async.h"
 #include "host/liveness.h"
+#include "host/memory.h"
 #include "host/notify.h"
 #include "host/words.h"
 #include "object/device.h"
@@ -153,6 +154,7 @@ enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, stru
 
 	payload->iov = iov;
 	payload->fault = false;
+	payload->careful = false;
 	if (wqe->inline_length) {
 		iov[0].iov_base = vb_swqe_inline(qp, wqe);
 		iov[0].iov_len = wqe->inline_length;
@@ -161,6 +163,7 @@ enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, stru
 	}
 	fault = vb_keys_resolve(&engine->keys, vb_qp_pd(qp)->number, wqe->sge, wqe->num_sge, writes,
 				iov, &payload->n, &bad);
+	payload->careful = vb_keys_careful(&engine->keys, wqe->sge, wqe->num_sge);
 	if (!fault)
 		return VB_WC_SUCCESS;
 	vb_explain_local(qp, wqe, bad, fault);
@@ -241,16 +244,6 @@ static void describe(const struct vb_qp *qp, const struct vb_swqe *wqe, struct v
 			     : vb_psn_count(wqe->length, mtu);
 }
 
-static void scatter_old(const struct vb_payload *payload, uint64_t old)
-{
-	const uint8_t *from = (const uint8_t *)&old;
-
-	for (int i = 0; i < payload->n; i++) {
-		memcpy(payload->iov[i].iov_base, from, payload->iov[i].iov_len);
-		from += payload->iov[i].iov_len;
-	}
-}
-
 /* Hand the message to its carrier. */
 static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
 				 struct vb_msg *msg, struct vb_msg_result *res)
@@ -274,8 +267,10 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 	}
 	vb_local_send(peer, &request, res);
 	if (res->verdict == VB_V_ACCEPTED &&
-	    (msg->kind == VB_MSG_CMP_SWP || msg->kind == VB_MSG_FETCH_ADD))
-		scatter_old(&payload, res->old);
+	    (msg->kind == VB_MSG_CMP_SWP || msg->kind == VB_MSG_FETCH_ADD) &&
+	    vb_memory_scatter(payload.iov, payload.n, &res->old, sizeof(res->old),
+			      payload.careful) < 0)
+		return VB_WC_LOC_PROT_ERR;
 	return VB_WC_SUCCESS;
 }
 

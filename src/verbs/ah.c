@@ -48,7 +48,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 		return vb_fail_null(VB_RULE_AH_LIMIT, "max_ah=%d",
 				    ctx->device->attr.orig_attr.max_ah);
 	}
-	atomic_fetch_add(&vb_pd_of(pd)->users, 1);
+	vb_pd_hold(vb_pd_of(pd), 1);
 	return &ah->ibv;
 }
 
@@ -61,7 +61,7 @@ int ibv_destroy_ah(struct ibv_ah *ah)
 		return err;
 	if (vb_idtable_remove(&ctx->ahs, ah->handle) != ah)
 		return vb_fail(VB_RULE_BAD_HANDLE, "AH handle %u", ah->handle);
-	atomic_fetch_sub(&vb_pd_of(ah->pd)->users, 1);
+	vb_pd_hold(vb_pd_of(ah->pd), -1);
 	free(ah);
 	return 0;
 }

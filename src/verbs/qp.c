@@ -76,7 +76,7 @@ static void fini_public(struct vb_qp *qp)
 
 static void count_parents(struct vb_qp *qp, int by)
 {
-	atomic_fetch_add(&vb_qp_pd(qp)->users, (uint32_t)by);
+	vb_pd_hold(vb_qp_pd(qp), by);
 	atomic_fetch_add(&vb_cq_of(qp->ibv.send_cq)->users, (uint32_t)by);
 	atomic_fetch_add(&vb_cq_of(qp->ibv.recv_cq)->users, (uint32_t)by);
 	if (qp->srq)

@@ -65,7 +65,7 @@ struct ibv_srq *ibv_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *init
 				    ctx->device->attr.orig_attr.max_srq);
 	}
 	srq->ibv.handle = srq->handle;
-	atomic_fetch_add(&vb_pd_of(pd)->users, 1);
+	vb_pd_hold(vb_pd_of(pd), 1);
 	init->attr.max_wr = srq->rq.max_wr;
 	init->attr.max_sge = srq->rq.max_sge;
 	return &srq->ibv;
@@ -153,7 +153,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 	vb_async_purge(ctx, VB_ASYNC_SRQ, srq->handle);
 	wait_for_acks(srq);
 	vb_engine_srq_destroy(ctx->engine, srq);
-	atomic_fetch_sub(&vb_pd_of(ibv->pd)->users, 1);
+	vb_pd_hold(vb_pd_of(ibv->pd), -1);
 	free_srq(srq);
 	return 0;
 }
