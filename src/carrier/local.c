@@ -273,8 +273,8 @@ static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *pay
 	uint8_t *place = scatter_place(c, length);
 
 	if (place) {
-		int err = vb_memory_gather(place, payload->iov, payload->n, length,
-					   payload->careful);
+		int err =
+			vb_memory_gather(place, payload->iov, payload->n, length, payload->careful);
 
 		VB_STEP(SEND_COPIED);
 		return copy_result(c, err);

@@ -40,13 +40,14 @@ static void describe_memory(struct vb_adapter *a, struct vb_mr *mr, struct vb_pu
 	row->file_offset = backing.offset;
 }
 
-/* Give the row of an MR its next generation, and the keys that go with it. A null MR
- * has no rkey: the one published is 0, which names no row. */
-static int publish(struct vb_engine *engine, struct vb_mr *mr)
+/* Give the row of an MR its next generation, and the keys that go with it unless @keep. A
+ * null MR has no rkey: the one published is 0, which names no row. */
+static int publish(struct vb_engine *engine, struct vb_mr *mr, bool keep)
 {
 	struct vb_pub_key *pub = vb_adapter_pub_key(engine->adapter, mr->index);
 	uint64_t generation = (atomic_load(&pub->word) >> 1) + 1;
-	uint32_t lkey = mr->number << 8 | ((uint32_t)generation & (VB_RKEY_TAG - 1));
+	uint32_t fresh = mr->number << 8 | ((uint32_t)generation & (VB_RKEY_TAG - 1));
+	uint32_t lkey = keep ? mr->ibv.lkey : fresh;
 	struct vb_local_key key = {.lkey = lkey,
 				   .pd = mr->pd->number,
 				   .access = mr->access,
@@ -105,7 +106,7 @@ int vb_engine_mr_create(struct vb_engine *engine, struct vb_mr *mr)
 
 	if (err)
 		return err;
-	err = vb_adapter_pub_key(a, mr->index) ? publish(engine, mr) : -ENOMEM;
+	err = vb_adapter_pub_key(a, mr->index) ? publish(engine, mr, false) : -ENOMEM;
 	if (err)
 		vb_adapter_free_index(a, VB_NUMBER_KEY, mr->index);
 	return err;
@@ -113,6 +114,9 @@ int vb_engine_mr_create(struct vb_engine *engine, struct vb_mr *mr)
 
 void vb_engine_mr_change(struct vb_engine *engine, struct vb_mr *mr, const struct vb_mr *want)
 {
+	bool keep = mr->addr == want->addr && mr->ibv.length == want->ibv.length &&
+		    mr->iova == want->iova;
+
 	retire(engine, mr);
 	mr->ibv.addr = want->ibv.addr;
 	mr->ibv.length = want->ibv.length;
@@ -122,7 +126,7 @@ void vb_engine_mr_change(struct vb_engine *engine, struct vb_mr *mr, const struc
 	mr->pd = want->pd;
 	mr->ibv.pd = want->ibv.pd;
 	/* The row has been there before, so nothing is allocated and nothing can fail. */
-	publish(engine, mr);
+	publish(engine, mr, keep);
 }
 
 void vb_engine_mr_destroy(struct vb_engine *engine, struct vb_mr *mr)

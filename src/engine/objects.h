@@ -30,9 +30,10 @@ void vb_engine_cq_arm(struct vb_cq *cq, bool solicited);
  */
 int vb_engine_mr_create(struct vb_engine *engine, struct vb_mr *mr);
 
-/** vb_engine_mr_change() - Give an MR new keys and what @want says
+/** vb_engine_mr_change() - Make an MR what @want says
+ * It gets new keys where what they lead to changes. Accesses under way end or fail.
  * @want:   ibv.addr, ibv.length, ibv.pd, addr, iova, access, pd; checked before
- * Context: as vb_engine_mr_destroy(). Accesses through the old keys fail from here on
+ * Context: as vb_engine_mr_destroy()
  */
 void vb_engine_mr_change(struct vb_engine *engine, struct vb_mr *mr, const struct vb_mr *want);
 

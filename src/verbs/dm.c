@@ -135,6 +135,11 @@ static struct vb_dm *copy_check(struct ibv_dm *ibv, uint64_t offset, size_t leng
 			       (unsigned long long)offset, length, dm->length);
 		return NULL;
 	}
+	if ((offset | length) & 3) {
+		*err = vb_fail(VB_RULE_DM_ALIGN, "dm#%u offset=%llu length=%zu", ibv->handle,
+			       (unsigned long long)offset, length);
+		return NULL;
+	}
 	return dm;
 }
 
@@ -179,7 +184,7 @@ struct ibv_mr *vb_reg_dm_mr(struct ibv_pd *pd, struct ibv_dm *ibv, uint64_t offs
 		return NULL;
 	if (dm->original)
 		dm = dm->original;
-	if (!length || length > dm->length || offset > dm->length - length)
+	if (length > dm->length || offset > dm->length - length)
 		return vb_fail_null(VB_RULE_REG_DM_RANGE, "dm#%u offset=%llu length=%zu of %zu",
 				    ibv->handle, (unsigned long long)offset, length, dm->length);
 	want.addr = (uintptr_t)dm->addr + offset;

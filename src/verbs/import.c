@@ -192,6 +192,25 @@ static void unimport(struct ibv_context *context, void *object)
 	free(object);
 }
 
+/* Objects made with an imported PD outlive it: they know their PD by its struct, so it
+ * stays until the context ends. */
+static void unimport_pd(struct ibv_context *context, struct vb_pd *pd)
+{
+	struct vb_context *ctx = vb_context_of(context);
+	struct vb_import *entry;
+
+	if (!atomic_load(&pd->users)) {
+		unimport(context, pd);
+		return;
+	}
+	entry = unlist(ctx, pd);
+	if (!entry)
+		return;
+	entry->object = NULL;
+	entry->original = pd;
+	list(ctx, entry);
+}
+
 static void fill_pd(void *object, const void *original)
 {
 	struct vb_pd *pd = object, *from = (struct vb_pd *)(uintptr_t)original;
@@ -219,7 +238,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 
 void ibv_unimport_pd(struct ibv_pd *pd)
 {
-	unimport(pd->context, pd);
+	unimport_pd(pd->context, vb_pd_of(pd));
 }
 
 static void fill_mr(void *object, const void *original)

@@ -5,8 +5,9 @@
 #include "verbs/mr.h"
 
 /*
- * Re-registration keeps the object and its handle and gives it new keys, so that an
- * access through the old ones fails rather than reaching the new memory. Where it is
+ * Re-registration keeps the object and its handle. With a new translation it gets new
+ * keys, so that an access through the old ones fails rather than reaching the new memory;
+ * a change of PD or rights keeps them, as adapters do and programs expect. Where it is
  * refused nothing has changed: the man page allows less (IBV_REREG_MR_ERR_CMD: the region
  * should not be used), the kernel's checks do the same.
  */
