@@ -131,8 +131,8 @@ enum vb_verdict vb_rc_check_key(const struct vb_resp_qp *qp, bool known, const s
 		return VB_V_ACC_KEY_QP;
 	if ((key->access & right) != right)
 		return VB_V_ACC_KEY_RIGHT;
-	/* Written so that no sum can wrap. */
-	if (addr < key->start || length > key->length || addr - key->start > key->length - length)
+	/* No sum that could wrap; an address before the start gives a huge offset. */
+	if (length > key->length || addr - key->start > key->length - length)
 		return VB_V_ACC_KEY_RANGE;
 	return VB_V_ACCEPTED;
 }

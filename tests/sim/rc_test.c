@@ -41,7 +41,7 @@ struct run {
 	struct simnet *net;
 	struct op ops[OPS_MAX];
 	uint32_t nops;
-	uint8_t mem[2][MEM], model[2][MEM];
+	uint8_t fresh[MEM], mem[2][MEM], model[2][MEM];
 	uint8_t local[2][OPS_MAX][BUF];
 	uint8_t want[2][OPS_MAX][BUF]; /* READs and atomics: what local must hold */
 	uint8_t recv[2][OPS_MAX][BUF];
@@ -173,6 +173,8 @@ static void set_up(const struct sim_conf *conf, const struct op *ops, uint32_t n
 		run = calloc(1, sizeof(*run));
 		assert_non_null(run);
 		run->net = sim_new();
+		for (uint32_t i = 0; i < MEM; i++)
+			run->fresh[i] = (uint8_t)(i * 13 + (i >> 8));
 	}
 	sim_init(run->net, conf);
 	memcpy(run->ops, ops, nops * sizeof(*ops));
@@ -192,9 +194,8 @@ static void set_up(const struct sim_conf *conf, const struct op *ops, uint32_t n
 		for (uint32_t i = 0; i < nops; i++)
 			if (ops[i].inv)
 				fake_key(env, INV_KEY + i, 7, 0, BASE, 1)->invalidatable = true;
-		for (uint32_t i = 0; i < MEM; i++)
-			run->mem[e][i] = (uint8_t)(i * 13 + (i >> 8));
-		memcpy(run->model[e], run->mem[e], MEM);
+		memcpy(run->mem[e], run->fresh, MEM);
+		memcpy(run->model[e], run->fresh, MEM);
 		run->recvs_posted[e] = 0;
 		for (uint32_t i = 0; i < run->nrecvs; i++) {
 			if (i < early_recvs)

@@ -97,6 +97,22 @@ static void test_lengths(void **state)
 	assert_int_equal(vb_rc_check_packets(&bed.qp, VB_MSG_CMP_SWP, 8, 2), VB_V_INV_PACKET_LEN);
 }
 
+/* The facts of a key that was not found do not count. */
+static void test_unknown_key(void **state)
+{
+	struct vb_key key;
+
+	row_bed_init(&bed, VB_MSG_SEND);
+	key = bed.env.keys[1];
+	assert_int_equal(vb_rc_check_invalidate(&bed.qp, true, &key), VB_V_ACCEPTED);
+	assert_int_equal(vb_rc_check_invalidate(&bed.qp, false, &key), VB_V_ACC_INVALIDATE);
+	key = bed.env.keys[0];
+	assert_int_equal(vb_rc_check_key(&bed.qp, true, &key, VB_MSG_READ, ROW_BASE, 1),
+			 VB_V_ACCEPTED);
+	assert_int_equal(vb_rc_check_key(&bed.qp, false, &key, VB_MSG_READ, ROW_BASE, 1),
+			 VB_V_ACC_KEY_UNKNOWN);
+}
+
 /* The wire knows no source QP number, only an address. */
 static void test_source(void **state)
 {
@@ -116,7 +132,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_rights_by_kind), cmocka_unit_test(test_range),
 		cmocka_unit_test(test_rd_atomic),      cmocka_unit_test(test_lengths),
-		cmocka_unit_test(test_source),
+		cmocka_unit_test(test_source),	       cmocka_unit_test(test_unknown_key),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
