@@ -3,6 +3,7 @@
 #define VB_VERBS_DM_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <infiniband/verbs.h>
@@ -16,6 +17,7 @@ struct vb_dm {
 	size_t length;
 	_Atomic uint32_t users; /* MRs on it */
 	struct vb_dm *original; /* an imported one's */
+	bool unlisted;		/* made in a child of fork, where the context's tables are stale */
 };
 
 static inline struct vb_dm *vb_dm_of(struct ibv_dm *dm)
