@@ -69,6 +69,8 @@ static int role_scribbler(void)
 		scribble_over(&pub, round, offsetof(struct vb_pub_header, qp_chunk) / 8, &seed);
 		scribble_over(&mbx, round, 0, &seed);
 	}
+	free(pub.kept);
+	free(mbx.kept);
 	say("d", 1);
 	listen_for_command();
 	return 0;
