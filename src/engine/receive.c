@@ -233,6 +233,17 @@ static const uint8_t *payload_of(const struct vb_rq *rq, uint64_t index, uint64_
 	return NULL;
 }
 
+/* An arrival that is polled in RTR: the other side is connected, and the program may
+ * move on to RTS. */
+static void tell_comm_est(struct vb_qp *qp)
+{
+	if (atomic_load_explicit(&qp->state, memory_order_relaxed) != IBV_QPS_RTR ||
+	    qp->comm_est_told || qp->ibv.qp_type == IBV_QPT_UD)
+		return;
+	qp->comm_est_told = true;
+	vb_async_post(vb_context_of(qp->ibv.context), IBV_EVENT_COMM_EST, qp->handle);
+}
+
 static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index,
 		      struct vb_cqe *cqe)
 {
@@ -242,6 +253,7 @@ static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index
 	uint64_t length = record->byte_len;
 	const uint8_t *from = payload_of(rq, index, &length);
 
+	tell_comm_est(qp);
 	*cqe = (struct vb_cqe){
 		.wr_id = wqe->wr_id,
 		.time_ns = record->time_ns,

@@ -381,6 +381,7 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 		uint64_t next = atomic_load(&sq->next);
 		bool more = next < atomic_load_explicit(&sq->posted, memory_order_acquire);
 		int64_t bytes;
+		bool begun;
 
 		if (failed_by_peer(qp, word) && state != IBV_QPS_ERR && state != IBV_QPS_RESET) {
 			vb_requester_error(engine, qp);
@@ -388,11 +389,14 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 		}
 		if ((state == IBV_QPS_ERR || state == IBV_QPS_SQE) && more)
 			flush_sends(engine, qp);
-		if (state == IBV_QPS_SQD)
+		/* SQD begins nothing; a message that waits has begun, and is ended. */
+		begun = sq->waiting;
+		if (state == IBV_QPS_SQD && !begun)
 			tell_drained(qp);
-		if (state != IBV_QPS_RTS || !more || waits(engine, qp))
+		if ((state != IBV_QPS_RTS && !(state == IBV_QPS_SQD && begun)) || !more ||
+		    waits(engine, qp))
 			return;
-		if (!first && vb_sq_slot(sq, next)->length > budget) {
+		if (!first && !begun && vb_sq_slot(sq, next)->length > budget) {
 			vb_engine_wake_at(engine, qp, 0);
 			return;
 		}
@@ -425,11 +429,15 @@ void vb_requester_run(struct vb_engine *engine, struct vb_qp *qp, uint64_t budge
 	}
 }
 
-void vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp)
+bool vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp)
 {
+	bool waiting;
+
 	vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
 	vb_requester_hold(qp);
+	waiting = qp->sq.waiting;
 	vb_requester_release(engine, qp);
+	return waiting;
 }
 
 void vb_requester_hold(struct vb_qp *qp)

@@ -28,8 +28,9 @@ void vb_requester_release(struct vb_engine *engine, struct vb_qp *qp);
 
 /** vb_requester_settle() - Carry out what a peer has done to the QP by now
  * Context: as vb_requester_run(); when it returns, a QP that a peer had failed is in ERR
+ * Return:  whether a message has begun that is not over
  */
-void vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp);
+bool vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp);
 
 /** vb_requester_error() - Move a QP to ERR: everything outstanding flushes
  * Context: held by vb_requester_hold(), or the running thread

@@ -239,16 +239,17 @@ int ibv_query_qp(struct ibv_qp *ibv, struct ibv_qp_attr *attr, int mask,
 	struct vb_qp *qp = vb_qp_of(ibv);
 	int err = vb_check_object(ctx, &ctx->qps, ibv->handle, qp, "QP");
 	int64_t psn;
+	bool begun;
 
 	if (err)
 		return err;
 	/* A peer's message may have failed the QP a moment ago. */
-	vb_requester_settle(ctx->engine, qp);
+	begun = vb_requester_settle(ctx->engine, qp);
 	pthread_mutex_lock(&qp->lock);
 	*attr = qp->attr;
 	attr->qp_state = attr->cur_qp_state = (enum ibv_qp_state)atomic_load(&qp->state);
 	attr->cap = qp->cap;
-	attr->sq_draining = 0;
+	attr->sq_draining = attr->qp_state == IBV_QPS_SQD && begun;
 	if (attr->qp_state >= IBV_QPS_RTS)
 		attr->sq_psn = qp->sq.psn.v;
 	psn = vb_psnw_get(&qp->mbx->psn, qp->epoch);
