@@ -138,37 +138,47 @@ static bool find_arrival(struct call *c)
 	return c->arrival;
 }
 
+/* Receive c->index is somebody else's, or names nothing: may the next one be looked at? */
+static bool pass_over(struct call *c, uint64_t word)
+{
+	/* A single initiator finds only what it published before it ended. */
+	if (!c->row.rq_shared &&
+	    (!vb_arrival_is(word, c->index) || vb_arrival_state(word) != VB_ARRIVAL_FULL))
+		return false;
+	vb_head_advance(c->head, c->index);
+	return true;
+}
+
 /* The next receive nobody has: looked at where only we can come, taken where others
  * can. */
 static enum vb_take next_receive(struct call *c)
 {
-	uint64_t posted, word;
+	/* Indexes may be passed over, but not without end. */
+	for (uint64_t looks = 0; looks < 4ull * c->row.rq_size; looks++) {
+		uint64_t posted, word;
 
-	for (;;) {
 		c->index = atomic_load(c->head);
 		posted = atomic_load_explicit(&c->rq->posted, memory_order_acquire);
 		if (c->index >= posted)
 			return VB_TAKE_NONE;
-		if (posted - c->index > c->row.rq_size || !find_arrival(c))
+		if (!find_arrival(c))
 			return VB_TAKE_GONE;
 		word = atomic_load(&c->arrival->word);
-		if (word == vb_arrival_make(c->index, VB_ARRIVAL_EMPTY)) {
-			c->taken = word;
-			if (!c->row.rq_shared)
-				return VB_TAKE_OK;
-			c->taken = vb_arrival_take(&c->arrival->word, c->index,
-						   c->peer->adapter->slot, c->qp_index);
-			if (!c->taken)
-				continue;
-			vb_head_advance(c->head, c->index);
-			return VB_TAKE_OK;
+		if (word != vb_arrival_make(c->index, VB_ARRIVAL_EMPTY)) {
+			if (!pass_over(c, word))
+				return VB_TAKE_GONE;
+			continue;
 		}
-		/* Another initiator was first, or ended before it counted it. */
-		if (!vb_arrival_is(word, c->index) ||
-		    (!c->row.rq_shared && vb_arrival_state(word) != VB_ARRIVAL_FULL))
-			return VB_TAKE_GONE;
+		c->taken = word;
+		if (!c->row.rq_shared)
+			return VB_TAKE_OK;
+		c->taken = vb_arrival_take(&c->arrival->word, c->index, c->peer->adapter->slot,
+					   c->qp_index);
 		vb_head_advance(c->head, c->index);
+		if (c->taken)
+			return VB_TAKE_OK;
 	}
+	return VB_TAKE_GONE;
 }
 
 /* The owner of the queue wants to know when few receives are left. */
@@ -225,28 +235,48 @@ static enum vb_copy copy_result(const struct call *c, int err)
 	}
 }
 
+/* A bounce slot: by turns where only we come, claimed where others do. -1: none free. */
+static int bounce_slot(struct call *c)
+{
+	uint32_t slots = c->row.bounce_slots;
+	uint32_t first = (uint32_t)c->index & (slots - 1);
+	_Atomic uint64_t *words;
+
+	if (!slots || slots & (slots - 1) || slots > 64)
+		return -1;
+	if (!c->row.rq_shared) {
+		uint64_t polled = atomic_load_explicit(&c->rq->polled, memory_order_acquire);
+
+		return c->index - polled < slots ? (int)first : -1;
+	}
+	words = vb_peer_mbx_at(c->peer, c->row.bounce_words, slots * sizeof(*words));
+	for (uint32_t i = 0; words && i < slots; i++) {
+		uint32_t slot = (first + i) & (slots - 1);
+		uint64_t nobody = 0;
+
+		if (atomic_compare_exchange_strong(&words[slot], &nobody, c->index + 1))
+			return (int)slot;
+	}
+	return -1;
+}
+
 /* A place in the mailbox from which the owner's poll copies, NULL where none fits. */
 static uint8_t *scatter_place(struct call *c, uint64_t length)
 {
-	uint64_t polled;
+	int slot;
 
-	/* Whether on-demand memory is there is found out now, not when it is polled. */
-	if (c->peer->self || c->on_demand || !vb_memory_allowed(VB_MEM_SCATTER))
+	if (c->peer->self || !vb_memory_allowed(VB_MEM_SCATTER))
 		return NULL;
 	if (length <= VB_LINE_BYTES) {
 		c->place = VB_PLACE_LINE;
 		return c->arrival->line;
 	}
-	if (length > VB_BOUNCE_BYTES || !c->row.bounce_slots ||
-	    (c->row.bounce_slots & (c->row.bounce_slots - 1)))
+	slot = length <= VB_BOUNCE_BYTES ? bounce_slot(c) : -1;
+	if (slot < 0)
 		return NULL;
-	polled = atomic_load_explicit(&c->rq->polled, memory_order_acquire);
-	if (c->index - polled >= c->row.bounce_slots)
-		return NULL;
-	c->place = VB_PLACE_BOUNCE;
-	return vb_peer_mbx_at(
-		c->peer, c->row.bounce + (c->index & (c->row.bounce_slots - 1)) * VB_BOUNCE_BYTES,
-		VB_BOUNCE_BYTES);
+	c->place = (uint8_t)(VB_PLACE_BOUNCE + slot);
+	return vb_peer_mbx_at(c->peer, c->row.bounce + (uint64_t)slot * VB_BOUNCE_BYTES,
+			      VB_BOUNCE_BYTES);
 }
 
 /* Advance a local list by what was copied; the first span is changed in place. */

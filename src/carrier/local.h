@@ -26,7 +26,7 @@
 struct vb_payload {
 	const struct iovec *iov;
 	int n;
-	bool fault; /* the local buffers failed their check: known only when it is their turn */
+	bool fault;   /* the local buffers failed their check: known only when it is their turn */
 	bool careful; /* some may be on-demand memory (host/memory.h) */
 };
 

@@ -21,9 +21,10 @@
  * with a thread, a clock and waiting. Work is done by whoever is inside a verbs
  * call: posting runs the send queue, polling consumes arrivals and runs what is due.
  * The thread exists for what nobody may be there to do: deadlines of waiting send
- * queues, work beyond the budget of a call, QPs that a peer failed, and the word by
- * which peers learn of our death. It starts when the first QP reaches RTR, sleeps in
- * epoll, and uses no CPU otherwise. Where it cannot be created, pollers do its work.
+ * queues, work beyond the budget of a call, QPs that a peer failed, events of the port,
+ * and the word by which peers learn of our death. It starts when the device is opened
+ * (a program may sleep on async_fd from then on), sleeps in epoll, and uses no CPU
+ * otherwise. Where it cannot be created, pollers do its work.
  */
 
 struct vb_engine {
@@ -47,6 +48,7 @@ struct vb_engine {
 	bool thread_runs;
 	_Atomic bool stop;
 	int epoll_fd, timer_fd, wake_fd;
+	struct vb_port_watch *port; /* NULL: no events of the port */
 };
 
 /** vb_engine_open() - The process's engine of a device, made at the first call

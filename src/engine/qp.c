@@ -39,6 +39,7 @@ static void publish(struct vb_qp *qp)
 		.rq_wqes = rq->wqes,
 		.rq_arrivals = rq->arrivals,
 		.bounce = rq->bounce,
+		.bounce_words = rq->bounce_words_at,
 	};
 
 	memcpy(row.own_gid, qp->own_gid.raw, sizeof(row.own_gid));
@@ -95,6 +96,7 @@ static int init_receive(struct vb_engine *engine, struct vb_qp *qp)
 
 	qp->rq = qp->srq ? &qp->srq->rq : &qp->own_rq;
 	qp->inbox = VB_NO_RECEIVE;
+	qp->sq.patience = 0;
 	if (err)
 		return err;
 	err = vb_rings_alloc(engine->adapter, &qp->own_rq);

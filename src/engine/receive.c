@@ -99,7 +99,8 @@ void vb_receive_point_at(struct vb_engine *engine, struct vb_qp *qp)
 	struct vb_cq *cq = vb_cq_of(qp->ibv.recv_cq);
 
 	vb_ready_set(&cq->mbx->ready, qp->recv_bit);
-	if (atomic_load(&qp->rq->polled) != atomic_load(&qp->rq->posted))
+	if (qp->rq->shared ? atomic_load(&qp->rq->outstanding) != 0
+			   : atomic_load(&qp->rq->polled) != atomic_load(&qp->rq->posted))
 		vb_notify(engine->adapter->self, cq->index, true);
 }
 
@@ -114,9 +115,8 @@ static void publish_wqe(struct vb_rq *rq, const struct ibv_recv_wr *wr, uint64_t
 	vb_row_write(wqe->sge, wr->sg_list, (size_t)wr->num_sge * sizeof(struct ibv_sge));
 }
 
-static void offer_locked(struct vb_rq *rq, const struct ibv_recv_wr *wr)
+static void write_receive(struct vb_rq *rq, const struct ibv_recv_wr *wr, uint64_t index)
 {
-	uint64_t index = atomic_load_explicit(&rq->posted, memory_order_relaxed);
 	struct vb_rwqe *wqe = vb_rq_slot(rq, index);
 
 	wqe->wr_id = wr->wr_id;
@@ -128,25 +128,45 @@ static void offer_locked(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 	atomic_store_explicit(&rq->posted, index + 1, memory_order_release);
 }
 
-void vb_receive_offer(struct vb_rq *rq, const struct ibv_recv_wr *wr)
+/* Where several take, a slot may still be held: its turn is passed over. */
+static bool next_slot(struct vb_rq *rq, uint64_t *index)
 {
-	pthread_mutex_lock(&rq->post_lock);
-	offer_locked(rq, wr);
-	pthread_mutex_unlock(&rq->post_lock);
+	for (uint32_t tries = 0; tries <= rq->mask; tries++) {
+		*index = atomic_load_explicit(&rq->posted, memory_order_relaxed);
+		if (!rq->shared)
+			return true;
+		if (atomic_load(&rq->notes[*index & rq->mask].index) == VB_NO_RECEIVE) {
+			atomic_store(&rq->notes[*index & rq->mask].index, *index);
+			return true;
+		}
+		atomic_store(&rq->counters->posted, *index + 1);
+		atomic_store(&rq->posted, *index + 1);
+	}
+	return false;
+}
+
+static bool room(const struct vb_rq *rq)
+{
+	if (rq->shared)
+		return atomic_load(&rq->outstanding) < rq->max_wr;
+	return atomic_load_explicit(&rq->posted, memory_order_relaxed) -
+		       atomic_load_explicit(&rq->polled, memory_order_acquire) <
+	       rq->max_wr;
 }
 
 int vb_receive_post(struct vb_rq *rq, const struct ibv_recv_wr *wr)
 {
-	bool room;
+	int err = -ENOSPC;
+	uint64_t index;
 
 	pthread_mutex_lock(&rq->post_lock);
-	room = atomic_load_explicit(&rq->posted, memory_order_relaxed) -
-		       atomic_load_explicit(&rq->polled, memory_order_acquire) <
-	       rq->max_wr;
-	if (room)
-		offer_locked(rq, wr);
+	if (room(rq) && next_slot(rq, &index)) {
+		atomic_fetch_add(&rq->outstanding, 1);
+		write_receive(rq, wr, index);
+		err = 0;
+	}
 	pthread_mutex_unlock(&rq->post_lock);
-	return room ? 0 : -ENOSPC;
+	return err;
 }
 
 void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp)
@@ -225,10 +245,11 @@ static const uint8_t *payload_of(const struct vb_rq *rq, uint64_t index, uint64_
 			*length = VB_LINE_BYTES;
 		return record->line;
 	}
-	if (record->place == VB_PLACE_BOUNCE && rq->bounce_slots) {
+	if (record->place >= VB_PLACE_BOUNCE &&
+	    record->place < VB_PLACE_BOUNCE + rq->bounce_slots) {
 		if (*length > VB_BOUNCE_BYTES)
 			*length = VB_BOUNCE_BYTES;
-		return rq->bounce_bytes + (index & (rq->bounce_slots - 1)) * VB_BOUNCE_BYTES;
+		return rq->bounce_bytes + (record->place - VB_PLACE_BOUNCE) * VB_BOUNCE_BYTES;
 	}
 	return NULL;
 }

@@ -21,9 +21,6 @@ void vb_receive_leave(struct vb_qp *qp);
  */
 int vb_receive_post(struct vb_rq *rq, const struct ibv_recv_wr *wr);
 
-/** vb_receive_offer() - As vb_receive_post(), for a slot known to be free */
-void vb_receive_offer(struct vb_rq *rq, const struct ibv_recv_wr *wr);
-
 /** vb_receive_point_at() - Have the receive CQ's pollers, and who waits for its event, look
  *                          at a QP
  */

@@ -28,6 +28,10 @@
 #include "object/device.h"
 #include "object/qp_table.h"
 
+/* How long a receiver without receives is waited for where nothing is acknowledged. */
+#define PACE_NS	 50000u
+#define PATIENCE 2000u
+
 /* What an opcode is in the transport and in the completion. */
 static const struct {
 	enum vb_msg_kind kind;
@@ -286,16 +290,36 @@ static void wait_until(struct vb_engine *engine, struct vb_qp *qp, const struct 
 		vb_engine_wake_at(engine, qp, step->deadline_ns);
 }
 
-/* Without acknowledgements a message is done when it has been sent. */
-static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg_result *res)
+/* Without acknowledgements a message is done when it has been sent. A receiver that runs but
+ * has not posted receives again yet is given a moment, as a link with flow control
+ * would: its receives decide the pace. One that uses the moment up loses the message, and those
+ * that follow at once, until it takes one again. */
+static struct vb_sq_step unacked_step(struct vb_sq *sq, enum vb_verdict verdict)
 {
 	struct vb_sq_step next = {.kind = VB_STEP_DONE};
+	uint64_t now;
 
-	if (qp->ibv.qp_type == IBV_QPT_RC)
-		vb_rc_sq_verdict(&qp->sq.budget, res->verdict, res->rnr_timer,
-				 res->verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &next);
-	else if (vb_verdict_is(res->verdict, VB_VC_LOCAL))
-		next = (struct vb_sq_step){.kind = VB_STEP_FAIL, .status = VB_WC_LOC_PROT_ERR};
+	if (verdict == VB_V_ACCEPTED) {
+		sq->patience = PATIENCE;
+		return next;
+	}
+	if (vb_verdict_is(verdict, VB_VC_LOCAL))
+		return (struct vb_sq_step){.kind = VB_STEP_FAIL, .status = VB_WC_LOC_PROT_ERR};
+	if (verdict != VB_V_DROP_NO_RECV || !sq->patience)
+		return next;
+	sq->patience--;
+	now = vb_now_ns();
+	return (struct vb_sq_step){.kind = VB_STEP_RETRY_AT, .deadline_ns = now + PACE_NS};
+}
+
+static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg_result *res)
+{
+	struct vb_sq_step next;
+
+	if (qp->ibv.qp_type != IBV_QPT_RC)
+		return unacked_step(&qp->sq, res->verdict);
+	vb_rc_sq_verdict(&qp->sq.budget, res->verdict, res->rnr_timer,
+			 res->verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &next);
 	return next;
 }
 
@@ -334,7 +358,8 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 		atomic_store_explicit(&sq->next, index + 1, memory_order_release);
 		return (int64_t)wqe->length;
 	}
-	vb_explain_verdict(qp, wqe, &res, &todo);
+	if (qp->ibv.qp_type == IBV_QPT_RC)
+		vb_explain_verdict(qp, wqe, &res, &todo);
 	if (todo.kind == VB_STEP_FAIL)
 		fail(engine, qp, todo.status, res.verdict);
 	else

@@ -17,21 +17,26 @@ static struct vb_rq_note *note_of(struct vb_rq *rq, uint64_t index)
 	return &rq->notes[index & rq->mask];
 }
 
-void vb_sort_done(struct vb_rq *rq, uint64_t index)
+/* The mailbox space that a receive's payload travelled in is free again. */
+static void free_bounce(struct vb_rq *rq, uint64_t index)
 {
-	uint64_t polled = atomic_load_explicit(&rq->polled, memory_order_relaxed);
+	for (uint32_t i = 0; i < rq->bounce_slots; i++) {
+		uint64_t holder = index + 1;
 
-	note_of(rq, index)->done = true;
-	while (polled < rq->sorted && note_of(rq, polled)->done) {
-		note_of(rq, polled)->done = false;
-		polled++;
+		if (atomic_load_explicit(&rq->bounce_words[i], memory_order_relaxed) == holder)
+			atomic_compare_exchange_strong(&rq->bounce_words[i], &holder, 0);
 	}
-	atomic_store_explicit(&rq->polled, polled, memory_order_release);
-	atomic_store_explicit(&rq->counters->polled, polled, memory_order_release);
 }
 
-/* Offer a receive nobody will finish to the next sender. False: no slot is free yet. */
-static bool offer_again(struct vb_rq *rq, uint64_t index)
+void vb_sort_done(struct vb_rq *rq, uint64_t index)
+{
+	free_bounce(rq, index);
+	atomic_store(&note_of(rq, index)->index, VB_NO_RECEIVE);
+	atomic_fetch_sub(&rq->outstanding, 1);
+}
+
+/* Offer a receive nobody will finish to the next sender. */
+static void offer_again(struct vb_rq *rq, uint64_t index)
 {
 	const struct vb_rwqe *wqe = vb_rq_slot(rq, index);
 	struct ibv_sge sges[VB_MAX_SGE];
@@ -39,15 +44,9 @@ static bool offer_again(struct vb_rq *rq, uint64_t index)
 		.wr_id = wqe->wr_id, .sg_list = sges, .num_sge = (int)wqe->num_sge};
 
 	memcpy(sges, wqe->sge, wqe->num_sge * sizeof(sges[0]));
-	/* The oldest makes room itself; another one may have to wait for those before it. */
-	if (index == atomic_load_explicit(&rq->polled, memory_order_relaxed))
-		vb_sort_done(rq, index);
-	else if (atomic_load(&rq->posted) - atomic_load(&rq->polled) >= rq->size)
-		return false;
-	else
-		note_of(rq, index)->done = true;
-	vb_receive_offer(rq, &wr);
-	return true;
+	/* Under the same lock as the program's posts: what is given back fits. */
+	vb_sort_done(rq, index);
+	vb_receive_post(rq, &wr);
 }
 
 static void list_add(struct vb_rq *rq, struct vb_qp *qp, uint64_t index)
@@ -97,7 +96,8 @@ static bool settle(struct vb_engine *engine, struct vb_rq *rq, uint64_t index, b
 		/* Given up by its taker; or scribbled: nobody may fill it any more. */
 		vb_arrival_flush(word_of(rq, index), index);
 	}
-	return offer_again(rq, index);
+	offer_again(rq, index);
+	return true;
 }
 
 static void sort(struct vb_engine *engine, struct vb_rq *rq)
@@ -117,6 +117,9 @@ static void sort(struct vb_engine *engine, struct vb_rq *rq)
 	while (rq->sorted < head) {
 		uint64_t index = rq->sorted++;
 
+		/* An index whose slot was held when its turn came names nothing. */
+		if (atomic_load(&note_of(rq, index)->index) != index)
+			continue;
 		if (!settle(engine, rq, index, false))
 			rq->pending[rq->n_pending++] = index;
 	}
@@ -153,6 +156,8 @@ bool vb_sort_flush(struct vb_engine *engine, struct vb_qp *qp, uint64_t *index)
 		return false;
 	while (rq->sorted < atomic_load_explicit(&rq->posted, memory_order_acquire)) {
 		*index = rq->sorted++;
+		if (atomic_load(&note_of(rq, *index)->index) != *index)
+			continue;
 		if (vb_arrival_flush(word_of(rq, *index), *index))
 			return true;
 		settle(engine, rq, *index, false);
@@ -172,10 +177,11 @@ void vb_sort_forget(struct vb_qp *qp)
 	qp->inbox = VB_NO_RECEIVE;
 	rq->n_pending = 0;
 	rq->sorted = posted;
-	if (rq->notes)
-		memset(rq->notes, 0, rq->size * sizeof(*rq->notes));
-	atomic_store(&rq->polled, posted);
-	atomic_store(&rq->counters->polled, posted);
+	for (uint32_t i = 0; i < rq->size; i++)
+		atomic_store(&rq->notes[i].index, VB_NO_RECEIVE);
+	for (uint32_t i = 0; i < rq->bounce_slots; i++)
+		atomic_store(&rq->bounce_words[i], 0);
+	atomic_store(&rq->outstanding, 0);
 	atomic_store(rq->head, posted);
 	pthread_mutex_unlock(&rq->post_lock);
 	vb_spin_unlock(&rq->sort_lock);
@@ -199,8 +205,7 @@ void vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
 	sort(engine, rq);
 	while (gone && list_take(rq, qp, &index)) {
 		vb_arrival_void(word_of(rq, index), atomic_load(word_of(rq, index)));
-		if (!offer_again(rq, index))
-			rq->pending[rq->n_pending++] = index;
+		offer_again(rq, index);
 	}
 	vb_spin_unlock(&rq->sort_lock);
 }

@@ -7,6 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "engine/port.h"
 #include "host/liveness.h"
 
 static void arm_timer(struct vb_engine *engine)
@@ -45,6 +46,7 @@ static void *thread_main(void *arg)
 		drain(engine->timer_fd);
 		drain(engine->wake_fd);
 		vb_adapter_drain_doorbell(engine->adapter);
+		vb_port_watch_run(engine);
 		vb_engine_attention(engine);
 		vb_engine_due(engine);
 	}
@@ -68,6 +70,7 @@ static void close_fds(struct vb_engine *engine)
 			close(*fds[i]);
 		*fds[i] = -1;
 	}
+	vb_port_watch_close(engine);
 }
 
 static int open_fds(struct vb_engine *engine)
@@ -77,7 +80,9 @@ static int open_fds(struct vb_engine *engine)
 	engine->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (engine->epoll_fd < 0 || engine->timer_fd < 0 || engine->wake_fd < 0)
 		return -1;
-	if (watch(engine, engine->timer_fd) || watch(engine, engine->wake_fd))
+	vb_port_watch_open(engine);
+	if (watch(engine, vb_port_watch_fd(engine)) || watch(engine, engine->timer_fd) ||
+	    watch(engine, engine->wake_fd))
 		return -1;
 	return watch(engine, engine->adapter->doorbell_fd);
 }

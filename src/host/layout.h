@@ -122,7 +122,7 @@ struct vb_pub_wqe {
 struct vb_pub_rq {
 	_Atomic uint64_t posted; /* receives posted since creation; never goes back */
 	uint64_t pad0[7];
-	_Atomic uint64_t polled; /* all receives below were consumed by the owner */
+	_Atomic uint64_t polled; /* one initiator: all receives below were consumed */
 	_Atomic uint64_t limit;	 /* tell the owner when fewer than this are left, 0 never */
 	uint64_t pad1[6];
 };
@@ -156,7 +156,8 @@ struct vb_pub_qp {
 	uint64_t rq_wqes;      /* offset, published part: rq_size * rq_stride bytes */
 	uint64_t rq_arrivals;  /* offset, mailbox: rq_size * sizeof(struct vb_mbx_arrival) */
 	uint64_t bounce;       /* offset, mailbox: bounce_slots * VB_BOUNCE_BYTES */
-	uint64_t pad1[7];
+	uint64_t bounce_words; /* offset, mailbox: who has each, where several take; else 0 */
+	uint64_t pad1[6];
 };
 static_assert(sizeof(struct vb_pub_qp) == 192, "three cache lines");
 
@@ -181,7 +182,7 @@ struct vb_mbx_arrival {
 	uint8_t opcode; /* enum ibv_wc_opcode - IBV_WC_RECV: 0 or 1 */
 	uint8_t status; /* enum ibv_wc_status */
 	uint8_t flags;	/* enum ibv_wc_flags */
-	uint8_t place;	/* enum vb_arrival_place */
+	uint8_t place;	/* enum vb_arrival_place, or VB_PLACE_BOUNCE + bounce slot */
 	uint8_t line[VB_LINE_BYTES];
 };
 static_assert(sizeof(struct vb_mbx_arrival) == 64, "one cache line");
@@ -190,7 +191,7 @@ static_assert(sizeof(struct vb_mbx_arrival) == 64, "one cache line");
 enum vb_arrival_place {
 	VB_PLACE_DIRECT = 0, /* already in the receive buffers, or there is none */
 	VB_PLACE_LINE = 1,   /* in the record itself */
-	VB_PLACE_BOUNCE = 2, /* in bounce slot index % bounce_slots */
+	VB_PLACE_BOUNCE = 2, /* in bounce slot 0; the next number in slot 1, ... */
 };
 
 struct vb_mbx_qp {
@@ -227,7 +228,7 @@ struct vb_mbx_header {
 static inline uint64_t vb_layout_hash(void)
 {
 	const uint64_t facts[] = {
-		2, /* version: raise on a change of meaning */
+		3, /* version: raise on a change of meaning */
 		sizeof(struct vb_pub_header),
 		sizeof(struct vb_pub_key),
 		sizeof(struct vb_pub_qp),

@@ -107,7 +107,7 @@ static void setup_limits(struct vb_device *dev, const char *section)
 	attr->max_qp = (int)number(section, "MAX_QP");
 	attr->max_qp_wr = (int)number(section, "MAX_QP_WR");
 	attr->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_SYS_IMAGE_GUID |
-				 IBV_DEVICE_RC_RNR_NAK_GEN;
+				 IBV_DEVICE_PORT_ACTIVE_EVENT | IBV_DEVICE_RC_RNR_NAK_GEN;
 	attr->max_sge = attr->max_sge_rd = (int)number(section, "MAX_SGE");
 	attr->max_cq = (int)number(section, "MAX_CQ");
 	attr->max_cqe = (int)number(section, "MAX_CQE");

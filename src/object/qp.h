@@ -66,6 +66,7 @@ struct vb_sq {
 	_Atomic uint64_t deadline_ns; /* when the engine is to run the queue */
 	bool waiting;
 	bool drained_told;
+	uint32_t patience; /* UC, UD: looks left at a receiver without receives */
 };
 
 /* Who runs the send queue: one thread at a time; the others leave word. */

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#define SPARE_SLOTS 64u
+
 static uint32_t power_of_two(uint32_t at_least)
 {
 	uint32_t size = 1;
@@ -29,7 +31,8 @@ int vb_rq_init(struct vb_rq *rq, uint32_t max_wr, uint32_t max_sge, uint32_t pd,
 	rq->max_sge = max_sge;
 	rq->pd = pd;
 	rq->shared = shared;
-	rq->size = max_wr ? power_of_two(max_wr) : 0;
+	/* Slots that stopped takers hold must not be missed. */
+	rq->size = max_wr ? power_of_two(shared ? max_wr + SPARE_SLOTS : max_wr) : 0;
 	if (rq->size) {
 		rq->mask = rq->size - 1;
 		rq->stride = (uint32_t)(sizeof(struct vb_rwqe) + max_sge * sizeof(struct ibv_sge));
@@ -42,6 +45,8 @@ int vb_rq_init(struct vb_rq *rq, uint32_t max_wr, uint32_t max_sge, uint32_t pd,
 			free_all(rq);
 			return -ENOMEM;
 		}
+		for (uint32_t i = 0; shared && i < rq->size; i++)
+			atomic_store(&rq->notes[i].index, VB_NO_RECEIVE);
 	}
 	pthread_mutex_init(&rq->post_lock, NULL);
 	return 0;

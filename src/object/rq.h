@@ -22,10 +22,10 @@ struct vb_rwqe {
 	struct ibv_sge sge[]; /* max_sge */
 };
 
-/* What the owner knows of one receive of a queue that several initiators take from. */
+/* What the owner knows of one slot of a queue that several initiators take from. */
 struct vb_rq_note {
-	uint64_t next; /* index behind it in its QP's list, or VB_NO_RECEIVE */
-	bool done;     /* consumed, though an earlier one may not be */
+	_Atomic uint64_t index; /* the receive posted in it, VB_NO_RECEIVE: free */
+	uint64_t next;		/* index behind it in its QP's list, or VB_NO_RECEIVE */
 };
 
 #define VB_NO_RECEIVE UINT64_MAX
@@ -37,7 +37,9 @@ struct vb_rq_note {
  * Where one initiator comes (RC, UC) arrivals are consumed in order under the
  * receive CQ's lock. Where several come (UD, SRQ) a taker may stop in the middle, so
  * arrivals are sorted first, under sort_lock: finished ones into the list of the QP they
- * are for, unfinished ones into `pending`, which is looked at again each time.
+ * are for, unfinished ones into `pending`, which is looked at again each time. A slot that
+ * a stopped taker holds is passed over by posting: the index that would have used it names
+ * nothing, and takers go on to the next.
  */
 struct vb_rq {
 	uint8_t *slots;
@@ -50,11 +52,12 @@ struct vb_rq {
 	bool shared;	  /* several initiators take from it */
 	bool dirty;	  /* a peer that stopped may still write to the rings: never reuse them */
 	_Atomic uint64_t posted;
-	_Atomic uint64_t polled; /* all below were consumed, or forgotten by RESET */
+	_Atomic uint64_t polled; /* one initiator: all below were consumed, or forgotten by RESET */
+	_Atomic uint32_t outstanding; /* several: posted and not consumed */
 	pthread_mutex_t post_lock;
 
 	/* Published: offsets, and the same places in this process. */
-	uint64_t wqes, arrivals, bounce, counters_at, head_at;
+	uint64_t wqes, arrivals, bounce, bounce_words_at, counters_at, head_at;
 	uint32_t bounce_slots;
 	uint32_t wqe_stride;
 	uint8_t *wqe_bytes;
@@ -62,6 +65,7 @@ struct vb_rq {
 	struct vb_mbx_arrival *records;
 	struct vb_pub_rq *counters;
 	_Atomic uint64_t *head;
+	_Atomic uint64_t *bounce_words; /* several: index + 1 of the receive that uses it */
 
 	/* Shared queues only. */
 	struct vb_spin sort_lock;
