@@ -384,6 +384,7 @@ struct side {
 	struct end end;
 	_Atomic bool *others;
 	_Atomic bool finished;
+	int churn_errno; /* of the thread that makes and takes away objects, 0 none */
 };
 
 static void *side_main(void *arg)
@@ -396,6 +397,42 @@ static void *side_main(void *arg)
 		if (end_finished(&s->end))
 			atomic_store(&s->finished, true);
 	}
+	/* What the other sent last has arrived, but may not have been polled. */
+	while (end_step(&s->end) > 0)
+		;
+	return NULL;
+}
+
+/* Keys and QPs come and go beside the traffic, on the CQ that it uses. */
+static bool churn_once(struct end *e)
+{
+	struct ibv_qp_init_attr init = {
+		.send_cq = e->cq, .recv_cq = e->cq, .qp_type = IBV_QPT_RC, .cap = {4, 4, 1, 1, 0}};
+	struct ibv_qp_attr attr = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_mr *mr = ibv_reg_mr(e->pd, e->mem, 4096, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_qp *qp = ibv_create_qp(e->pd, &init);
+	struct link l = {.qp = qp, .peer_gid = e->gid};
+
+	if (!mr || !qp)
+		return false;
+	l.peer_qpn = qp->qp_num;
+	if (ibv_modify_qp(qp, &attr,
+			  IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) ||
+	    link_to_rts(e, &l) || ibv_req_notify_cq(e->cq, 0))
+		return false;
+	attr.qp_state = IBV_QPS_RESET;
+	return !ibv_modify_qp(qp, &attr, IBV_QP_STATE) && !ibv_destroy_qp(qp) && !ibv_dereg_mr(mr);
+}
+
+static void *churn_main(void *arg)
+{
+	struct side *s = arg;
+
+	while (!atomic_load(&s->finished))
+		if (!churn_once(&s->end)) {
+			s->churn_errno = errno;
+			break;
+		}
 	return NULL;
 }
 
@@ -422,7 +459,7 @@ static int both(uint64_t rounds, bool memfd)
 				  .timeout = 18,
 				  .retry = 7,
 				  .rnr = 7};
-	pthread_t thread[2];
+	pthread_t thread[4];
 	uint64_t bad;
 
 	for (int i = 0; i < 2; i++) {
@@ -442,13 +479,18 @@ static int both(uint64_t rounds, bool memfd)
 			if (link_connect(&side[i].end, k))
 				return 1;
 	for (int i = 0; i < 2; i++)
-		pthread_create(&thread[i], NULL, side_main, &side[i]);
-	for (int i = 0; i < 2; i++)
+		if (pthread_create(&thread[i], NULL, side_main, &side[i]) ||
+		    pthread_create(&thread[2 + i], NULL, churn_main, &side[i]))
+			return 1;
+	for (int i = 0; i < 4; i++)
 		pthread_join(thread[i], NULL);
 	for (int i = 0; i < 2; i++)
 		end_close(&side[i].end);
 	bad = side[0].end.bad + side[1].end.bad;
 	for (int i = 0; i < 2; i++) {
+		bad += side[i].churn_errno != 0;
+		if (side[i].churn_errno)
+			fprintf(stderr, "churn: %s\n", strerror(side[i].churn_errno));
 		if (side[i].end.bad)
 			fprintf(stderr, "%s\n", side[i].end.why);
 		for (int k = 1; k < STATUSES; k++)
