@@ -130,7 +130,7 @@ def test_calls():
         program = where + "/calls"
         subprocess.run([os.environ.get("CC", "cc"), "-D_GNU_SOURCE", "-O2",
                         "-D_FORTIFY_SOURCE=2", "-w", "-pthread", "-o", program,
-                        *(["-DTHREADED_FORKS=0"] if SANITIZED else []),
+                        *(["-DSANITIZED=1"] if SANITIZED else []),
                         os.path.join(APPS, "calls", "sysfs_calls.c")], check=True)
         prints("", program)
         # A process that may not make files grow, or has few descriptors.
