@@ -95,6 +95,33 @@ static void test_nak_sequence(void **state)
 	assert_int_equal(bed_ack(&bed, 2, VB_AETH_NAK, VB_NAK_SEQ), VB_V_NAK_SEQ);
 }
 
+/* A timeout is a new beginning: the next NAK of the same gap counts. */
+static void test_nak_sequence_after_timeout(void **state)
+{
+	three_sends();
+	assert_int_equal(bed_ack(&bed, 0, VB_AETH_NAK, VB_NAK_SEQ), VB_V_NAK_SEQ);
+	bed_run(&bed, 100);
+	bed.now = bed.sq.deadline_ns;
+	assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+	bed_run(&bed, 100);
+	bed.sq.budget.retry_left = 1;
+	assert_int_equal(bed_ack(&bed, 0, VB_AETH_NAK, VB_NAK_SEQ), VB_V_NAK_SEQ);
+	assert_int_equal(bed.sq.budget.retry_left, 0);
+}
+
+/* The end of the wait is not a timeout: with retry_cnt 0 it costs nothing. */
+static void test_rnr_spends_no_retry(void **state)
+{
+	three_sends();
+	bed.sq.budget.retry_cnt = bed.sq.budget.retry_left = 0;
+	bed_ack(&bed, 0, VB_AETH_RNR, 14);
+	bed.now = bed.sq.deadline_ns;
+	assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+	assert_int_equal(bed.sq.state, VB_SQ_RTS);
+	bed_run(&bed, 100);
+	assert_non_null(bed_packet(&bed, 2));
+}
+
 static void test_nak_sequence_budget(void **state)
 {
 	three_sends();
@@ -111,6 +138,7 @@ static void test_rnr(void **state)
 	assert_int_equal(bed_sent(&bed, 0)->wr_id, 100);
 	assert_int_equal(bed.sq.deadline_ns, BED_NOW + 1280000);
 	/* Nothing is sent meanwhile, an echo does not count. */
+	bed_post(&bed, VB_MSG_SEND, 1);
 	assert_false(bed_run(&bed, 100));
 	assert_int_equal(bed.out.count, 0);
 	assert_int_equal(bed_ack(&bed, 1, VB_AETH_RNR, 1), VB_V_ACK_STALE);
@@ -262,6 +290,8 @@ int main(void)
 		cmocka_unit_test(test_not_for_it),
 		cmocka_unit_test(test_nak_codes),
 		cmocka_unit_test(test_nak_sequence),
+		cmocka_unit_test(test_nak_sequence_after_timeout),
+		cmocka_unit_test(test_rnr_spends_no_retry),
 		cmocka_unit_test(test_nak_sequence_budget),
 		cmocka_unit_test(test_rnr),
 		cmocka_unit_test(test_read),

@@ -192,6 +192,21 @@ static void test_local_errors(void **state)
 	assert_null(bed_packet(&bed, 0));
 }
 
+/* What could not be sent is not tried again while those before it end. */
+static void test_blocked_stays(void **state)
+{
+	bed_init(&bed);
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed.env.local_bad[1] = true;
+	bed_run(&bed, 100);
+	bed.env.local_bad[1] = false;
+	bed_run(&bed, 100);
+	assert_int_equal(bed.out.count, 0);
+	bed_ack(&bed, 0, VB_AETH_ACK, 31);
+	assert_int_equal(bed_sent(&bed, 1)->status, VB_WC_LOC_PROT_ERR);
+}
+
 /* Packets before a work request that cannot be sent are still sent again. */
 static void test_blocked_still_repeats(void **state)
 {
@@ -253,6 +268,7 @@ int main(void)
 		cmocka_unit_test(test_window),
 		cmocka_unit_test(test_budget),
 		cmocka_unit_test(test_local_errors),
+		cmocka_unit_test(test_blocked_stays),
 		cmocka_unit_test(test_blocked_still_repeats),
 		cmocka_unit_test(test_psn_space),
 		cmocka_unit_test(test_drain),

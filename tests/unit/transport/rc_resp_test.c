@@ -309,6 +309,30 @@ static void test_gap(void **state)
 	assert_int_equal(give(&pkt), VB_V_NAK_SEQ);
 }
 
+/* A NAK that waits to be sent is not hidden by an acknowledgement of something older,
+ * and is not sent when the gap has closed meanwhile. */
+static void test_nak_waits(void **state)
+{
+	struct vb_packet old, ahead;
+
+	setup(VB_MSG_WRITE);
+	old = packet(VB_POS_ONLY);
+	assert_int_equal(give(&old), VB_V_ACCEPTED);
+	assert_non_null(answer());
+	ahead = old;
+	ahead.psn = ROW_PSN + 2;
+	assert_int_equal(give(&ahead), VB_V_NAK_SEQ);
+	assert_int_equal(give(&old), VB_V_DUPLICATE);
+	assert_int_equal(answer()->aeth_type, VB_AETH_NAK);
+	assert_null(answer());
+
+	ahead.psn++;
+	assert_int_equal(give_next(VB_POS_ONLY, 100), VB_V_ACCEPTED);
+	assert_int_equal(give(&ahead), VB_V_NAK_SEQ);
+	assert_int_equal(give_next(VB_POS_ONLY, 100), VB_V_ACCEPTED);
+	assert_int_equal(answer()->aeth_type, VB_AETH_ACK);
+}
+
 /* After "not ready" what follows is dropped in silence. */
 static void test_rnr_silence(void **state)
 {
@@ -394,6 +418,21 @@ static void test_answers_in_order(void **state)
 	assert_int_equal(records[3].packet.hdr.opcode, 0x11);
 	assert_int_equal(records[3].packet.hdr.psn, ROW_PSN + 3);
 	assert_int_equal(records[3].packet.hdr.msn, 2);
+}
+
+/* Also when the table of resources has gone round. */
+static void test_answers_in_order_wrapped(void **state)
+{
+	setup(VB_MSG_READ);
+	for (int i = 0; i < 3; i++) {
+		give_next(VB_POS_ONLY, 0);
+		assert_int_equal(answers(), 1);
+	}
+	give_next(VB_POS_ONLY, 0);
+	give_next(VB_POS_ONLY, 0);
+	assert_int_equal(answers(), 2);
+	assert_int_equal(records[0].packet.hdr.psn, ROW_PSN + 3);
+	assert_int_equal(records[1].packet.hdr.psn, ROW_PSN + 4);
 }
 
 static void test_atomic_once(void **state)
@@ -564,10 +603,12 @@ int main(void)
 		cmocka_unit_test(test_write_total),
 		cmocka_unit_test(test_checked_again),
 		cmocka_unit_test(test_gap),
+		cmocka_unit_test(test_nak_waits),
 		cmocka_unit_test(test_rnr_silence),
 		cmocka_unit_test(test_ack_only_when_asked),
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_answers_in_order),
+		cmocka_unit_test(test_answers_in_order_wrapped),
 		cmocka_unit_test(test_atomic_once),
 		cmocka_unit_test(test_resources),
 		cmocka_unit_test(test_read_again),

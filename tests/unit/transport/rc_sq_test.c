@@ -68,6 +68,26 @@ static void test_go_back(void **state)
 	assert_null(bed_packet(&bed, 2));
 }
 
+/* What is acknowledged but found no room for its completion is not sent again. */
+static void test_go_back_over_unretired(void **state)
+{
+	bed_init(&bed);
+	for (int i = 0; i < 3; i++)
+		bed_post(&bed, VB_MSG_SEND, 1);
+	bed_run(&bed, 100);
+	bed.out.capacity = 0;
+	bed_ack(&bed, 1, VB_AETH_ACK, 31);
+	assert_int_equal(bed.sq.head, 0);
+	vb_rc_sq_go_back(&bed.sq, bed.ring);
+	assert_int_equal(bed.sq.cursor, 2);
+	assert_int_equal(bed.sq.cursor_pkt, 0);
+	bed.out.capacity = BED_ROOM;
+	bed_run(&bed, 100);
+	assert_int_equal(bed_sent(&bed, 1)->wr_id, 101);
+	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + 2).v);
+	assert_null(bed_packet(&bed, 1));
+}
+
 /* A move to ERR by the user: everything flushes, nothing has a status of its own. */
 static void test_flush(void **state)
 {
@@ -142,13 +162,10 @@ static void test_drained_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_timeouts),
-		cmocka_unit_test(test_no_timer),
-		cmocka_unit_test(test_go_back),
-		cmocka_unit_test(test_flush),
-		cmocka_unit_test(test_fail),
-		cmocka_unit_test(test_may_start),
-		cmocka_unit_test(test_drained_at_once),
+		cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_no_timer),
+		cmocka_unit_test(test_go_back),	  cmocka_unit_test(test_go_back_over_unretired),
+		cmocka_unit_test(test_flush),	  cmocka_unit_test(test_fail),
+		cmocka_unit_test(test_may_start), cmocka_unit_test(test_drained_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
