@@ -270,6 +270,10 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 		return VB_WC_SUCCESS;
 	}
 	vb_local_send(peer, &request, res);
+	/* Its mailbox goes on taking messages when it is dead and somebody overwrote the word
+	 * that would say so: then it is found out where its receives end. */
+	if (res->verdict == VB_V_RNR && vb_peer_check(peer))
+		res->verdict = VB_V_DROP_DEAD;
 	if (res->verdict == VB_V_ACCEPTED &&
 	    (msg->kind == VB_MSG_CMP_SWP || msg->kind == VB_MSG_FETCH_ADD) &&
 	    vb_memory_scatter(payload.iov, payload.n, &res->old, sizeof(res->old),
