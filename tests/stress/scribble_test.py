@@ -11,3 +11,6 @@ import workers
 dice = workers.seed()
 for options in ("", "memfd=1", "events=1"):
     scribbling.run(dice, 10, options)
+for garbage in (0, 1, 0x7fffffff):
+    scribbling.dead_unmarked(garbage)
+print("a dead process whose word does not say so is found dead")

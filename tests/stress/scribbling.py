@@ -3,10 +3,12 @@
 import os
 import time
 
+import killing
 import workers
 
 # Every wait ends by a timer: 4 times 16.8 ms of silence, 6 times not ready.
 TIMERS = "timeout=12 retry=3 rnr=6"
+ALIVE_AT = 32  # struct vb_mbx_header.alive
 WAIT = 20.0  # what all timers of one request and of ten destroyed objects cannot reach
 
 
@@ -155,3 +157,17 @@ def run(dice, times, options="", lifetime=40):
             scene.third.quit()
             bench.swept()
     print(f"overwritten {done} times, {options or 'private memory'}", flush=True)
+
+
+def dead_unmarked(garbage):
+    """A process that dies with its liveness word overwritten is found dead all the same."""
+    with workers.Bench() as bench:
+        alive, victim = bench.pair(f"links=2 size=32 {killing.TIMERS}")
+        killing.rounds(alive, victim)
+        fd = os.open(parts(victim.pid)["mailbox"], os.O_RDWR | os.O_CLOEXEC)
+        os.pwrite(fd, garbage.to_bytes(4, "little"), ALIVE_AT)
+        os.close(fd)
+        victim.kill()
+        # Receives that are posted still take what comes; then nobody is ready.
+        alive.say("busy ops=s")
+        killing.ended(alive)
