@@ -37,16 +37,20 @@ static void *thread_main(void *arg)
 {
 	struct vb_engine *engine = arg;
 	struct epoll_event events[4];
+	int n;
 
 	vb_liveness_engine_start(engine->adapter);
 	while (!atomic_load(&engine->stop)) {
 		arm_timer(engine);
-		if (epoll_wait(engine->epoll_fd, events, 4, -1) < 0)
+		n = epoll_wait(engine->epoll_fd, events, 4, -1);
+		if (n < 0)
 			continue;
 		drain(engine->timer_fd);
 		drain(engine->wake_fd);
 		vb_adapter_drain_doorbell(engine->adapter);
-		vb_port_watch_run(engine);
+		for (int i = 0; i < n; i++)
+			if (events[i].data.fd == vb_port_watch_fd(engine))
+				vb_port_watch_run(engine);
 		vb_engine_attention(engine);
 		vb_engine_due(engine);
 	}

@@ -12,6 +12,8 @@ int vb_context_attach(struct vb_context *ctx)
 		return err;
 	ctx->adapter = ctx->engine->adapter;
 	vb_engine_join(ctx->engine, ctx);
+	/* Nobody can be asked to read the port's events, so somebody must be there from now on. */
+	vb_engine_start(ctx->engine);
 	return 0;
 }
 

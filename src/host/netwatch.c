@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/netwatch.h"
+
+#include <errno.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* An announcement is about one link or address; a longer one is taken as lost. */
+#define MESSAGE_BYTES 8192
+
+int vb_netwatch_open(void)
+{
+	struct sockaddr_nl address = {
+		.nl_family = AF_NETLINK,
+		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+	};
+	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+	int err;
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address))) {
+		err = -errno;
+		close(fd);
+		return err;
+	}
+	return fd;
+}
+
+static bool link_is(const struct nlmsghdr *msg, uint32_t ifindex, const char *name)
+{
+	const struct ifinfomsg *info = NLMSG_DATA(msg);
+	const struct rtattr *attr = IFLA_RTA(info);
+	size_t left;
+
+	if (msg->nlmsg_len < NLMSG_LENGTH(sizeof(*info)))
+		return false;
+	if ((uint32_t)info->ifi_index == ifindex)
+		return true;
+	left = IFLA_PAYLOAD(msg);
+	for (; RTA_OK(attr, left); attr = RTA_NEXT(attr, left))
+		if (attr->rta_type == IFLA_IFNAME)
+			return !strncmp(RTA_DATA(attr), name, RTA_PAYLOAD(attr));
+	return false;
+}
+
+static bool concerns(const struct nlmsghdr *msg, uint32_t ifindex, const char *name)
+{
+	const struct ifaddrmsg *address = NLMSG_DATA(msg);
+
+	switch (msg->nlmsg_type) {
+	case RTM_NEWLINK:
+	case RTM_DELLINK:
+		return link_is(msg, ifindex, name);
+	case RTM_NEWADDR:
+	case RTM_DELADDR:
+		return msg->nlmsg_len >= NLMSG_LENGTH(sizeof(*address)) &&
+		       address->ifa_index == ifindex;
+	default:
+		return false;
+	}
+}
+
+bool vb_netwatch_changed(int fd, uint32_t ifindex, const char *name)
+{
+	_Alignas(struct nlmsghdr) uint8_t buffer[MESSAGE_BYTES];
+	bool changed = false;
+
+	for (;;) {
+		const struct nlmsghdr *msg = (const void *)buffer;
+		struct sockaddr_nl from = {0};
+		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(fd, buffer, sizeof(buffer), MSG_TRUNC,
+				     (struct sockaddr *)&from, &len);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == ENOBUFS) {
+			changed = true;
+			continue;
+		}
+		if (n <= 0)
+			return changed;
+		if (from.nl_pid != 0)
+			continue; /* not the kernel */
+		if ((size_t)n > sizeof(buffer)) {
+			changed = true;
+			continue;
+		}
+		for (size_t left = (size_t)n; NLMSG_OK(msg, left); msg = NLMSG_NEXT(msg, left))
+			if (concerns(msg, ifindex, name))
+				changed = true;
+	}
+}
