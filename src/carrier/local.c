@@ -181,16 +181,22 @@ static enum vb_take next_receive(struct call *c)
 	return VB_TAKE_GONE;
 }
 
+/* The owner is to look at its QP. */
+static void ask_attention(struct call *c)
+{
+	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
+	VB_STEP(ATTENTION_SET);
+	vb_peer_ring(c->peer);
+}
+
 /* The owner of the queue wants to know when few receives are left. */
 static void watch_limit(struct call *c)
 {
 	uint64_t limit = atomic_load(&c->rq->limit);
 	uint64_t left = atomic_load(&c->rq->posted) - (c->index + 1);
 
-	if (!limit || left >= limit)
-		return;
-	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
-	vb_peer_ring(c->peer);
+	if (limit && left < limit)
+		ask_attention(c);
 }
 
 static enum vb_take env_take_recv(void *ctx, struct vb_recv *out)
@@ -385,6 +391,7 @@ static bool env_complete(void *ctx, const struct vb_recv *recv,
 {
 	struct call *c = ctx;
 	struct vb_mbx_arrival *arrival = c->arrival;
+	const struct vb_pub_cq *pub;
 	struct vb_mbx_cq *cq;
 
 	arrival->time_ns = now_ns();
@@ -401,7 +408,10 @@ static bool env_complete(void *ctx, const struct vb_recv *recv,
 	if (!c->row.rq_shared)
 		vb_head_advance(c->head, c->index);
 	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
-	if (cq) {
+	pub = vb_peer_pub_cq(c->peer, c->row.recv_cq);
+	if (cq && pub) {
+		if (vb_cq_count(cq, pub))
+			ask_attention(c);
 		vb_ready_set(&cq->ready, c->row.recv_bit);
 		vb_notify(c->peer, c->row.recv_cq, completion->solicited || completion->status);
 	}
@@ -466,12 +476,10 @@ static void fail_target(struct call *c, enum vb_verdict verdict)
 
 	if (!vb_qpw_fail(&c->mbx->word, c->word, (uint8_t)verdict))
 		return;
-	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
-	VB_STEP(ATTENTION_SET);
 	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
 	if (cq)
 		vb_ready_set(&cq->ready, c->row.recv_bit);
-	vb_peer_ring(c->peer);
+	ask_attention(c);
 }
 
 static enum vb_verdict respond(struct call *c, const struct vb_resp_qp *qp,

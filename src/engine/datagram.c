@@ -138,5 +138,6 @@ enum vb_wc_status vb_datagram_send(struct vb_engine *engine, struct vb_qp *qp, s
 		.payload = &payload,
 	};
 	deliver(engine, qp, wqe, msg, res);
+	msg->payload = NULL; /* the spans end with this call */
 	return VB_WC_SUCCESS;
 }

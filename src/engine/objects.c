@@ -9,7 +9,7 @@
 int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_fd)
 {
 	struct vb_adapter *a = engine->adapter;
-	struct vb_pub_cq row = {.channel_fd = channel_fd, .cqe = (uint32_t)cq->ibv.cqe};
+	struct vb_pub_cq row = {.channel_fd = channel_fd};
 	uint32_t number;
 	int err = vb_adapter_new_index(a, VB_NUMBER_CQ, &cq->index, &number);
 
@@ -21,15 +21,34 @@ int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_
 		vb_adapter_free_index(a, VB_NUMBER_CQ, cq->index);
 		return -ENOMEM;
 	}
-	row.word = atomic_load(&cq->pub->word) | 1;
 	vb_row_write(&cq->pub->channel_fd, &row.channel_fd, 8);
-	atomic_store(&cq->pub->word, row.word);
+	atomic_store(&cq->pub->cqe, cq->ignore_overrun ? 0 : (uint64_t)cq->ibv.cqe);
+	atomic_store(&cq->pub->removed, 0);
+	atomic_store(&cq->mbx->added, 0);
+	atomic_store(&cq->mbx->overrun, 0);
 	/* The sequence counts on where the row's last CQ ended, so that a record of that
 	 * one is never taken for one of this. */
 	cq->arm_seq = (atomic_load(&cq->mbx->arm) >> 8) + 1;
 	cq->event_seq = cq->arm_seq;
 	atomic_store(&cq->mbx->arm, cq->arm_seq << 8 | VB_ARM_NONE);
+	atomic_store(&cq->pub->word, atomic_load(&cq->pub->word) | 1);
 	return 0;
+}
+
+bool vb_engine_cq_resize(struct vb_cq *cq, int cqe)
+{
+	uint64_t waiting;
+	bool fits;
+
+	vb_spin_lock(&cq->lock);
+	waiting = atomic_load(&cq->mbx->added) - atomic_load(&cq->pub->removed);
+	fits = (int64_t)waiting <= cqe;
+	if (fits) {
+		cq->ibv.cqe = cqe;
+		atomic_store(&cq->pub->cqe, cq->ignore_overrun ? 0 : (uint64_t)cqe);
+	}
+	vb_spin_unlock(&cq->lock);
+	return fits;
 }
 
 void vb_engine_cq_destroy(struct vb_engine *engine, struct vb_cq *cq)

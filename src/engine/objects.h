@@ -16,6 +16,11 @@
  */
 int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_fd);
 
+/** vb_engine_cq_resize() - Give a CQ another number of entries
+ * Return:  false when more completions than that wait to be polled
+ */
+bool vb_engine_cq_resize(struct vb_cq *cq, int cqe);
+
 /** vb_engine_cq_destroy() - The opposite; no QP uses the CQ any more */
 void vb_engine_cq_destroy(struct vb_engine *engine, struct vb_cq *cq);
 

@@ -145,6 +145,17 @@ static void take_down(struct vb_engine *engine, struct vb_qp *qp)
 		qp->rq->dirty = true;
 }
 
+/* Completions of sends that nobody will poll. */
+static void drop_sends(struct vb_qp *qp)
+{
+	struct vb_cq *cq = vb_cq_of(qp->ibv.send_cq);
+	uint64_t dropped = vb_cq_purge(cq, qp);
+
+	vb_spin_lock(&cq->lock);
+	vb_cq_uncount(cq->pub, dropped);
+	vb_spin_unlock(&cq->lock);
+}
+
 void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 {
 	vb_requester_hold(qp);
@@ -157,10 +168,9 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 	vb_grace_wait(&engine->grace);
 	/* A section that was open may have asked for one more run. */
 	vb_engine_forget(engine, qp);
+	vb_receive_forget(engine, qp);
 	vb_receive_leave(qp);
-	if (qp->srq)
-		vb_sort_leave(engine, qp, true);
-	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
+	drop_sends(qp);
 	vb_cq_release(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
 	if (!qp->own_rq.dirty)
 		vb_rings_free(engine->adapter, &qp->own_rq);

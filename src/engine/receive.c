@@ -16,6 +16,7 @@
 
 #include "base/rules.h"
 #include "engine/explain.h"
+#include "engine/requester.h"
 #include "engine/sort.h"
 #include "host/async.h"
 #include "host/memory.h"
@@ -203,12 +204,14 @@ void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp)
 
 	vb_spin_lock(&cq->lock);
 	if (qp->srq) {
-		vb_sort_leave(engine, qp, true);
+		vb_cq_uncount(cq->pub, vb_sort_leave(engine, qp, true));
 	} else if (rq->size && rq->shared) {
-		vb_sort_forget(qp);
+		vb_cq_uncount(cq->pub, vb_sort_forget(engine, qp));
 	} else if (rq->size) {
 		pthread_mutex_lock(&rq->post_lock);
 		posted = atomic_load(&rq->posted);
+		for (uint64_t i = atomic_load(&rq->polled); i < posted; i++)
+			vb_cq_uncount(cq->pub, vb_arrival_full(&rq->records[i & rq->mask].word, i));
 		atomic_store(&rq->polled, posted);
 		atomic_store(&rq->counters->polled, posted);
 		atomic_store(rq->head, posted);
@@ -275,6 +278,7 @@ static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index
 	const uint8_t *from = payload_of(rq, index, &length);
 
 	tell_comm_est(qp);
+	vb_cq_uncount(vb_cq_of(qp->ibv.recv_cq)->pub, 1);
 	*cqe = (struct vb_cqe){
 		.wr_id = wqe->wr_id,
 		.time_ns = record->time_ns,
@@ -412,6 +416,7 @@ static bool take_own(struct vb_cq *cq, struct vb_cqe *cqe)
 {
 	if (!vb_cq_take(cq, cqe))
 		return false;
+	vb_cq_uncount(cq->pub, 1);
 	if (cqe->qp)
 		atomic_store_explicit(&cqe->qp->sq.freed, cqe->sq_index + 1, memory_order_release);
 	return true;
@@ -419,12 +424,40 @@ static bool take_own(struct vb_cq *cq, struct vb_cqe *cqe)
 
 bool vb_receive_poll(struct vb_engine *engine, struct vb_cq *cq, struct vb_cqe *cqe)
 {
+	/* What an overrun CQ held before is all it gives. */
+	if (atomic_load_explicit(&cq->failed, memory_order_relaxed) && !cq->left--) {
+		cq->left = 0;
+		return false;
+	}
 	if (cq->turn++ & 1)
 		return take_arrival(engine, cq, cqe) || take_own(cq, cqe);
 	return take_own(cq, cqe) || take_arrival(engine, cq, cqe);
 }
 
-bool vb_receive_waiting(struct vb_cq *cq)
+/* Have the engine, or the next poller, look at the QPs of a failed CQ: each then sees it.
+ * Not here: this may be inside the run of one of them. */
+static int alert_user(void *object, void *arg)
 {
-	return cq->head != cq->tail || cq->visit || vb_ready_any(&cq->mbx->ready);
+	struct vb_qp *qp = object;
+	struct vb_cq *cq = arg;
+
+	if (qp->ibv.send_cq == &cq->ibv || qp->ibv.recv_cq == &cq->ibv)
+		vb_ready_set(&vb_engine_of(qp)->adapter->mbx->attention, qp->index % 4096);
+	return 0;
+}
+
+void vb_receive_overrun(struct vb_engine *engine, struct vb_cq *cq)
+{
+	struct vb_context *ctx = vb_context_of(cq->ibv.context);
+
+	vb_spin_lock(&cq->lock);
+	if (!atomic_load(&cq->failed))
+		cq->left = (uint32_t)cq->ibv.cqe;
+	vb_spin_unlock(&cq->lock);
+	if (atomic_exchange(&cq->failed, true))
+		return;
+	vb_explain(VB_RULE_CQ_OVERRUN, "cq#%u of %d entries", cq->ibv.handle, cq->ibv.cqe);
+	vb_async_post(ctx, IBV_EVENT_CQ_ERR, cq->ibv.handle);
+	vb_idtable_each(&ctx->qps, alert_user, cq);
+	vb_adapter_ring(engine->adapter);
 }

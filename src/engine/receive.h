@@ -43,7 +43,9 @@ void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp);
  */
 bool vb_receive_poll(struct vb_engine *engine, struct vb_cq *cq, struct vb_cqe *cqe);
 
-/** vb_receive_waiting() - Whether a CQ has anything to poll, roughly: for explanations */
-bool vb_receive_waiting(struct vb_cq *cq);
+/** vb_receive_overrun() - A CQ got more completions than it has entries: it has failed
+ * Context: any thread, no CQ lock held. Raises CQ_ERR once; its QPs go to ERR
+ */
+void vb_receive_overrun(struct vb_engine *engine, struct vb_cq *cq);
 
 #endif

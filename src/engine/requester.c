@@ -76,6 +76,8 @@ static void push(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe
 	if (status)
 		vb_stat_failure(engine->adapter, status);
 	vb_cq_push(cq, &cqe);
+	if (vb_cq_count(cq->mbx, cq->pub))
+		vb_receive_overrun(engine, cq);
 	vb_notify(engine->adapter->self, cq->index, status != VB_WC_SUCCESS);
 }
 
@@ -89,6 +91,23 @@ static void flush_sends(struct vb_engine *engine, struct vb_qp *qp)
 		vb_explain_flush(qp, vb_sq_slot(sq, i)->wr_id);
 	}
 	atomic_store(&sq->next, posted);
+}
+
+/* Has one of the QP's CQs been overrun? */
+static bool cq_failed(struct vb_engine *engine, const struct vb_qp *qp)
+{
+	struct ibv_cq *cqs[] = {qp->ibv.send_cq, qp->ibv.recv_cq};
+	bool failed = false;
+
+	for (int i = 0; i < 2; i++) {
+		struct vb_cq *cq = vb_cq_of(cqs[i]);
+
+		if (!atomic_load_explicit(&cq->mbx->overrun, memory_order_relaxed))
+			continue;
+		vb_receive_overrun(engine, cq);
+		failed = true;
+	}
+	return failed;
 }
 
 /* A peer's message broke a rule: what it found is in the word. */
@@ -270,6 +289,7 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 		return VB_WC_SUCCESS;
 	}
 	vb_local_send(peer, &request, res);
+	msg->payload = NULL; /* the spans end with this call */
 	/* Its mailbox goes on taking messages when it is dead and somebody overwrote the word
 	 * that would say so: then it is found out where its receives end. */
 	if (res->verdict == VB_V_RNR && vb_peer_check(peer))
@@ -352,7 +372,7 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 		return -1;
 	}
 	todo = next_step(qp, &res);
-	vb_stat_message(engine->adapter, &msg, res.verdict);
+	vb_stat_message(engine->adapter, &msg, qp->ibv.qp_type == IBV_QPT_RC, res.verdict);
 	if (todo.kind == VB_STEP_DONE) {
 		if (res.verdict)
 			vb_explain_verdict(qp, wqe, &res, &todo);
@@ -414,6 +434,11 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 
 		if (failed_by_peer(qp, word) && state != IBV_QPS_ERR && state != IBV_QPS_RESET) {
 			vb_requester_error(engine, qp);
+			return;
+		}
+		if (state != IBV_QPS_ERR && state != IBV_QPS_RESET && cq_failed(engine, qp)) {
+			vb_requester_error(engine, qp);
+			raise_event(qp, IBV_EVENT_QP_FATAL);
 			return;
 		}
 		if ((state == IBV_QPS_ERR || state == IBV_QPS_SQE) && more)

@@ -166,12 +166,15 @@ bool vb_sort_flush(struct vb_engine *engine, struct vb_qp *qp, uint64_t *index)
 	return false;
 }
 
-void vb_sort_forget(struct vb_qp *qp)
+uint64_t vb_sort_forget(struct vb_engine *engine, struct vb_qp *qp)
 {
 	struct vb_rq *rq = qp->rq;
-	uint64_t posted;
+	uint64_t posted, index, arrived = 0;
 
 	vb_spin_lock(&rq->sort_lock);
+	sort(engine, rq);
+	while (list_take(rq, qp, &index))
+		arrived++;
 	pthread_mutex_lock(&rq->post_lock);
 	posted = atomic_load(&rq->posted);
 	qp->inbox = VB_NO_RECEIVE;
@@ -185,12 +188,13 @@ void vb_sort_forget(struct vb_qp *qp)
 	atomic_store(rq->head, posted);
 	pthread_mutex_unlock(&rq->post_lock);
 	vb_spin_unlock(&rq->sort_lock);
+	return arrived;
 }
 
-void vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
+uint64_t vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
 {
 	struct vb_rq *rq = qp->rq;
-	uint64_t index;
+	uint64_t index, arrived = 0;
 
 	vb_spin_lock(&rq->sort_lock);
 	sort(engine, rq);
@@ -206,6 +210,8 @@ void vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
 	while (gone && list_take(rq, qp, &index)) {
 		vb_arrival_void(word_of(rq, index), atomic_load(word_of(rq, index)));
 		offer_again(rq, index);
+		arrived++;
 	}
 	vb_spin_unlock(&rq->sort_lock);
+	return arrived;
 }

@@ -35,13 +35,15 @@ void vb_sort_done(struct vb_rq *rq, uint64_t index);
 
 /** vb_sort_forget() - RESET of a UD QP: its receives vanish
  * Context: takes sort_lock
+ * Return:  arrivals that nobody will poll now
  */
-void vb_sort_forget(struct vb_qp *qp);
+uint64_t vb_sort_forget(struct vb_engine *engine, struct vb_qp *qp);
 
 /** vb_sort_leave() - A QP of an SRQ went to ERR or away: what was taken for it is offered anew
  * @gone:   Also what has arrived for it
  * Context: takes sort_lock
+ * Return:  arrivals that nobody will poll now
  */
-void vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone);
+uint64_t vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone);
 
 #endif

@@ -7,28 +7,25 @@ static const enum vb_stat by_kind[] = {
 	[VB_MSG_FETCH_ADD] = VB_STAT_ATOMICS,
 };
 
-static void count_packets(struct vb_adapter *a, const struct vb_msg *msg)
+static void count_packets(struct vb_adapter *a, const struct vb_msg *msg, bool acked)
 {
-	bool read = msg->kind == VB_MSG_READ;
 	/* A READ is one request and many responses, everything else the other way round. */
-	uint64_t packets = (uint64_t)msg->npkts + 1;
-
-	vb_stat_add(a, VB_STAT_SENT_PKTS, packets);
-	vb_stat_add(a, VB_STAT_RCVD_PKTS, packets);
-	vb_stat_add(a, VB_STAT_SENT_BYTES, msg->length);
-	vb_stat_add(a, VB_STAT_RCVD_BYTES, msg->length);
+	vb_stat_add(a, VB_STAT_LOCAL_PKTS, (uint64_t)msg->npkts + (acked ? 1 : 0));
+	if (msg->length)
+		vb_stat_add(a, VB_STAT_LOCAL_BYTES, msg->length);
 	vb_stat_add(a, by_kind[msg->kind], 1);
-	if (!read && (msg->kind == VB_MSG_SEND || msg->with_imm))
+	if (msg->kind == VB_MSG_SEND || msg->with_imm)
 		vb_stat_add(a, VB_STAT_RECVS, 1);
 }
 
-void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, enum vb_verdict verdict)
+void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
+		     enum vb_verdict verdict)
 {
 	const struct vb_verdict_row *row = vb_verdict_row(verdict);
 
 	switch (row->cls) {
 	case VB_VC_OK:
-		count_packets(a, msg);
+		count_packets(a, msg, acked);
 		break;
 	case VB_VC_DUPLICATE:
 		vb_stat_add(a, VB_STAT_DUPLICATES, 1);
@@ -37,7 +34,8 @@ void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, enum vb_ver
 		vb_stat_add(a, VB_STAT_OUT_OF_SEQ, 1);
 		break;
 	case VB_VC_SILENT:
-		vb_stat_add(a, VB_STAT_TIMEOUTS, 1);
+		/* UC and UD have no timer: what is dropped is gone. */
+		vb_stat_add(a, acked ? VB_STAT_TIMEOUTS : VB_STAT_DROPPED, 1);
 		break;
 	case VB_VC_RNR:
 		vb_stat_add(a, VB_STAT_RNR_SENT, 1);

@@ -7,9 +7,11 @@
 
 /** vb_stat_message() - Count a message as the packets it would be, at both ends
  * @msg:     The message
+ * @acked:   Its service is acknowledged
  * @verdict: What came of it
  */
-void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, enum vb_verdict verdict);
+void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
+		     enum vb_verdict verdict);
 
 /** vb_stat_failure() - Count a request that completed in error */
 void vb_stat_failure(struct vb_adapter *a, enum vb_wc_status status);

@@ -19,10 +19,9 @@ struct vb_device;
 
 /* What is counted; the place in the registry's line. New ones go to the end. */
 enum vb_stat {
-	VB_STAT_SENT_PKTS,
-	VB_STAT_RCVD_PKTS,
-	VB_STAT_SENT_BYTES,
-	VB_STAT_RCVD_BYTES,
+	/* What passes within a host is sent and received at once. */
+	VB_STAT_LOCAL_PKTS,
+	VB_STAT_LOCAL_BYTES,
 	VB_STAT_SENDS,		/* SEND messages completed by requesters */
 	VB_STAT_RECVS,		/* receives completed by arrivals */
 	VB_STAT_WRITES,		/* WRITE requests taken by responders */
@@ -42,6 +41,7 @@ enum vb_stat {
 	VB_STAT_RESP_FLUSHED, /* receives flushed */
 	VB_STAT_RESP_LENGTH,  /* receives too short */
 	VB_STAT_RESP_ACCESS,  /* remote access errors found by responders */
+	VB_STAT_DROPPED,      /* UC and UD messages that the receiver could not use */
 	VB_STATS
 };
 

@@ -164,8 +164,10 @@ static_assert(sizeof(struct vb_pub_qp) == 192, "three cache lines");
 struct vb_pub_cq {
 	_Atomic uint64_t word; /* generation << 1 | live */
 	int32_t channel_fd;    /* owner's number of the write end of the channel's pipe, -1 none */
-	uint32_t cqe;
-	uint64_t pad[6];
+	uint32_t pad0;
+	_Atomic uint64_t cqe;	  /* entries; 0: overrun is ignored */
+	_Atomic uint64_t removed; /* completions ever polled or dropped */
+	uint64_t pad[4];
 };
 static_assert(sizeof(struct vb_pub_cq) == 64, "one cache line");
 
@@ -202,9 +204,10 @@ struct vb_mbx_qp {
 static_assert(sizeof(struct vb_mbx_qp) == 64, "one cache line");
 
 struct vb_mbx_cq {
-	_Atomic uint64_t arm;	/* sequence << 8 | enum vb_arm */
-	_Atomic uint64_t added; /* completions ever added by anyone */
-	uint64_t pad[6];
+	_Atomic uint64_t arm;	  /* sequence << 8 | enum vb_arm */
+	_Atomic uint64_t added;	  /* completions ever added by anyone */
+	_Atomic uint64_t overrun; /* not 0: one more was added than there are entries */
+	uint64_t pad[5];
 	struct vb_ready ready;
 };
 
@@ -228,7 +231,7 @@ struct vb_mbx_header {
 static inline uint64_t vb_layout_hash(void)
 {
 	const uint64_t facts[] = {
-		3, /* version: raise on a change of meaning */
+		4, /* version: raise on a change of meaning */
 		sizeof(struct vb_pub_header),
 		sizeof(struct vb_pub_key),
 		sizeof(struct vb_pub_qp),

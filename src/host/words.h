@@ -299,6 +299,31 @@ static inline uint64_t vb_ready_take(struct vb_ready *set, uint32_t *first)
 	return 0;
 }
 
+/* ---- Count of a CQ ---- */
+
+/* Producer, after its completion became visible. True: that was one more than the CQ has
+ * entries. A producer that ends before this leaves the count one short, which harms
+ * nobody. */
+static inline bool vb_cq_count(struct vb_mbx_cq *mbx, const struct vb_pub_cq *pub)
+{
+	uint64_t added = atomic_fetch_add(&mbx->added, 1) + 1;
+	uint64_t cqe = atomic_load_explicit(&pub->cqe, memory_order_relaxed);
+
+	if (!cqe || (int64_t)(added - atomic_load(&pub->removed)) <= (int64_t)cqe)
+		return false;
+	atomic_store(&mbx->overrun, 1);
+	return true;
+}
+
+/* Owner: some completions were polled or dropped. */
+static inline void vb_cq_uncount(struct vb_pub_cq *pub, uint64_t n)
+{
+	/* Relaxed: only the owner writes it, under the CQ's lock. */
+	uint64_t removed = atomic_load_explicit(&pub->removed, memory_order_relaxed);
+
+	atomic_store_explicit(&pub->removed, removed + n, memory_order_release);
+}
+
 /* ---- Arm word: sequence:56 | state:8 ---- */
 
 enum vb_arm {

@@ -36,9 +36,9 @@ struct vb_context {
 	const uint8_t *fork_guard;  /* reads 0 in a child made by fork */
 	int async_write_fd;	    /* other end of context.async_fd */
 
-	struct vb_context *next;    /* of the same engine, under its list's lock */
-	_Atomic uint32_t refs;	    /* 1, and one for each import of it */
-	struct vb_context *origin;  /* what it is an import of, NULL nothing; holds a reference */
+	struct vb_context *next;   /* of the same engine, under its list's lock */
+	_Atomic uint32_t refs;	   /* 1, and one for each import of it */
+	struct vb_context *origin; /* what it is an import of, NULL nothing; holds a reference */
 	pthread_mutex_t import_lock;
 	struct vb_import *imports; /* objects imported into it */
 

@@ -16,7 +16,8 @@ static int grow(struct vb_cq *cq, uint32_t wanted)
 	ring = malloc(capacity * sizeof(*ring));
 	if (!ring)
 		return -ENOMEM;
-	for (uint64_t i = cq->head; i < cq->tail; i++)
+	/* Without a ring there is nothing in it. */
+	for (uint64_t i = cq->head; cq->capacity && i < cq->tail; i++)
 		ring[i % capacity] = cq->ring[i % cq->capacity];
 	free(cq->ring);
 	cq->ring = ring;
@@ -61,9 +62,9 @@ bool vb_cq_take(struct vb_cq *cq, struct vb_cqe *cqe)
 	return true;
 }
 
-void vb_cq_purge(struct vb_cq *cq, const struct vb_qp *qp)
+uint64_t vb_cq_purge(struct vb_cq *cq, const struct vb_qp *qp)
 {
-	uint64_t kept;
+	uint64_t kept, dropped;
 
 	vb_spin_lock(&cq->lock);
 	kept = cq->head;
@@ -73,6 +74,8 @@ void vb_cq_purge(struct vb_cq *cq, const struct vb_qp *qp)
 		if (cqe.qp != qp)
 			cq->ring[kept++ % cq->capacity] = cqe;
 	}
+	dropped = cq->tail - kept;
 	__atomic_store_n(&cq->tail, kept, __ATOMIC_RELEASE);
 	vb_spin_unlock(&cq->lock);
+	return dropped;
 }

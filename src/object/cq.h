@@ -46,8 +46,11 @@ struct vb_cq {
 		struct ibv_cq ibv;
 		struct ibv_cq_ex ibv_ex;
 	};
-	uint32_t index;		       /* in the adapter's CQ table */
-	uint32_t wc_flags;	       /* IBV_WC_EX_* asked for */
+	uint32_t index;	   /* in the adapter's CQ table */
+	uint32_t wc_flags; /* IBV_WC_EX_* asked for */
+	bool ignore_overrun;
+	_Atomic bool failed;	       /* overrun: CQ_ERR was raised */
+	uint32_t left;		       /* completions an overrun CQ still gives */
 	_Atomic uint32_t users;	       /* QPs that complete here: not 0, busy */
 	_Atomic uint32_t handed;       /* events given out by ibv_get_cq_event */
 	_Atomic uint32_t async_handed; /* asynchronous events given out */
@@ -100,7 +103,8 @@ bool vb_cq_take(struct vb_cq *cq, struct vb_cqe *cqe);
 
 /** vb_cq_purge() - Drop the completions of a QP that goes away
  * Context: takes the CQ's lock
+ * Return:  how many there were
  */
-void vb_cq_purge(struct vb_cq *cq, const struct vb_qp *qp);
+uint64_t vb_cq_purge(struct vb_cq *cq, const struct vb_qp *qp);
 
 #endif

@@ -29,7 +29,8 @@ static int check(struct vb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 		return vb_fail(VB_RULE_NOT_SUPPORTED, "ibv_create_cq_ex comp_mask=0x%x",
 			       attr->comp_mask);
 	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
-	    attr->flags & ~(uint32_t)IBV_CREATE_CQ_ATTR_SINGLE_THREADED)
+	    attr->flags & ~(uint32_t)(IBV_CREATE_CQ_ATTR_SINGLE_THREADED |
+				      IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN))
 		return vb_fail(VB_RULE_NOT_SUPPORTED, "ibv_create_cq_ex flags=0x%x", attr->flags);
 	if (attr->cqe < 1 || attr->cqe > max)
 		return vb_fail(VB_RULE_CREATE_CQ_CQE, "cqe=%d, max_cqe=%u", (int)attr->cqe, max);
@@ -53,6 +54,8 @@ static void init_public(struct vb_cq *cq, struct vb_context *ctx,
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
 	cq->wc_flags = (uint32_t)attr->wc_flags;
+	cq->ignore_overrun = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
+			     attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 }
 
 static void count_on_channel(struct ibv_comp_channel *channel, int by)
@@ -111,6 +114,20 @@ struct ibv_cq_ex *vb_create_cq_ex(struct ibv_context *context, struct ibv_cq_ini
 		return NULL;
 	vb_poll_ex_fill(cq);
 	return &cq->ibv_ex;
+}
+
+int ibv_resize_cq(struct ibv_cq *ibv, int cqe)
+{
+	struct vb_context *ctx = vb_context_of(ibv->context);
+	int max = ctx->device->attr.orig_attr.max_cqe;
+	int err = vb_check_object(ctx, &ctx->cqs, ibv->handle, ibv, "CQ");
+
+	if (err)
+		return err;
+	if (cqe < 1 || cqe > max || !vb_engine_cq_resize(vb_cq_of(ibv), cqe))
+		return vb_fail(VB_RULE_RESIZE_CQ_SMALL, "cq#%u: cqe=%d, max_cqe=%d", ibv->handle,
+			       cqe, max);
+	return 0;
 }
 
 int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
