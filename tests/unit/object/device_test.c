@@ -125,18 +125,18 @@ static void test_attributes(void **state)
 	assert_int_equal(attr->max_ah, 65536);
 	assert_int_equal(attr->max_mw, 0);
 	assert_int_equal(attr->max_mcast_grp, 0);
-	assert_int_equal(attr->device_cap_flags, IBV_DEVICE_CURR_QP_STATE_MOD |
-							 IBV_DEVICE_SYS_IMAGE_GUID |
-							 IBV_DEVICE_RC_RNR_NAK_GEN);
+	assert_int_equal(attr->device_cap_flags,
+			 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
+				 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN);
 	assert_true(ex->device_cap_flags_ex == attr->device_cap_flags);
 	assert_int_equal(ex->comp_mask, 0);
 	assert_true(ex->completion_timestamp_mask == 0x7fffffffffffffffull);
 	assert_true(ex->hca_core_clock == 1000000);
-	assert_int_equal(ex->odp_caps.general_caps, 0);
+	assert_int_equal(ex->odp_caps.general_caps, IBV_ODP_SUPPORT | IBV_ODP_SUPPORT_IMPLICIT);
 	assert_int_equal(ex->tso_caps.max_tso, 0);
 	assert_int_equal(ex->rss_caps.supported_qpts, 0);
 	assert_int_equal(ex->tm_caps.max_num_tags, 0);
-	assert_int_equal(ex->max_dm_size, 0);
+	assert_int_equal(ex->max_dm_size, 262144);
 	assert_int_equal(ex->phys_port_cnt_ex, 1);
 	assert_true(dev.num_comp_vectors >= 1);
 	assert_int_equal(dev.max_inline_data, 1024);
