@@ -32,7 +32,6 @@ DMABUF = "needs a DRM render node whose driver hands out buffers"
 HUGE = "needs huge pages set aside on the machine"
 SKIPS = {
     "test_atomic.*.test_xrc_*": XRC,
-    "test_cq.*.test_resize_cq": "resizing is not offered yet",
     "test_cqex.*.test_xrc_*": XRC,
     "test_mr.DmaBuf*": DMABUF,
     "test_mr.MWTest.*": WINDOWS,

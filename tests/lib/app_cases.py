@@ -5,7 +5,7 @@ SIZES = (1, 2, 63, 64, 255, 256, 1023, 1024, 1025, 4095, 4096, 4097, 65536, 1048
 
 
 def pingpong():
-    """ibv_rc_pingpong: both GID indexes, every completion style, sizes, and no GRH."""
+    """ibv_rc_pingpong: both GID indexes, every completion style, kind of memory, and size."""
     program = "ibv_rc_pingpong"
     cases = [([program, "-g", gid, *options],)
              for gid in ("0", "1")
@@ -13,6 +13,9 @@ def pingpong():
     cases += [([program, "-g", "1", *options],)
               for options in (["-e", "-c"], ["-N", "-e"], ["-N", "-c"], ["-t", "-N"],
                               ["-m", "256"], ["-m", "1024"], ["-r", "1"])]
+    # On-demand memory, of the buffer and of everything, prefetched, and device memory.
+    cases += [([program, "-g", "0", "-c", *options],)
+              for options in (["-o"], ["-o", "-O"], ["-o", "-P"], ["-o", "-O", "-P"], ["-j"])]
     # Few rounds for the largest, and a content check for every size.
     cases += [([program, "-g", "0", "-c", "-s", str(size), "-n", "200"],) for size in SIZES]
     cases.append(([program, "-g", "1", "-e", "-s", "1048576", "-n", "100"],))
