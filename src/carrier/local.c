@@ -271,7 +271,8 @@ static uint8_t *scatter_place(struct call *c, uint64_t length)
 {
 	int slot;
 
-	if (c->peer->self || !vb_memory_allowed(VB_MEM_SCATTER))
+	/* Whether on-demand memory is there is found out now, not when it is polled. */
+	if (c->peer->self || c->on_demand || !vb_memory_allowed(VB_MEM_SCATTER))
 		return NULL;
 	if (length <= VB_LINE_BYTES) {
 		c->place = VB_PLACE_LINE;
