@@ -301,8 +301,7 @@ static void advance(struct iovec **iov, int *n, uint64_t bytes)
 	}
 }
 
-static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *payload,
-				    uint64_t length)
+static enum vb_copy spread(struct call *c, const struct vb_payload *payload, uint64_t length)
 {
 	struct iovec copy[MAX_SGE];
 	struct iovec *iov = copy;
@@ -310,11 +309,9 @@ static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *pay
 	uint8_t *place = scatter_place(c, length);
 
 	if (place) {
-		int err =
-			vb_memory_gather(place, payload->iov, payload->n, length, payload->careful);
-
+		vb_memory_gather(place, payload->iov, payload->n, length, false);
 		VB_STEP(SEND_COPIED);
-		return copy_result(c, err);
+		return VB_COPY_OK;
 	}
 	c->place = VB_PLACE_DIRECT;
 	memcpy(copy, payload->iov, (size_t)n * sizeof(copy[0]));
@@ -336,6 +333,22 @@ static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *pay
 	}
 	VB_STEP(SEND_COPIED);
 	return VB_COPY_OK;
+}
+
+static enum vb_copy copy_to_receive(struct call *c, const struct vb_payload *payload,
+				    uint64_t length)
+{
+	uint8_t here[VB_BOUNCE_BYTES];
+	struct iovec iov = {here, length};
+	const struct vb_payload fetched = {.iov = &iov, .n = 1};
+
+	/* Whether on-demand memory can be read is known before a place in the mailbox is
+	 * taken, which nobody would give back. */
+	if (!payload->careful || length > sizeof(here))
+		return spread(c, payload, length);
+	if (vb_memory_gather(here, payload->iov, payload->n, length, true))
+		return VB_COPY_FAULT_LOCAL;
+	return spread(c, &fetched, length);
 }
 
 static enum vb_copy env_copy_in(void *ctx, const struct vb_place *to, uint64_t offset,

@@ -41,11 +41,13 @@ static ssize_t copy_some(void *to, const void *from, size_t bytes, int *fault)
 	struct iovec src = {(void *)(uintptr_t)from, bytes}, dst = {to, bytes};
 	uint8_t byte;
 	struct iovec probe = {&byte, 1};
+	int faults = 0;
 	ssize_t got;
 
+	/* As in vb_cross_copy(): whoever is asked afterwards may have come back. */
 	do
 		got = process_vm_readv(getpid(), &dst, 1, &src, 1, 0);
-	while (got < 0 && errno == EINTR);
+	while (got < 0 && (errno == EINTR || (errno == EFAULT && ++faults < VB_FAULT_TRIES)));
 	if (got > 0)
 		return got;
 	if (got < 0 && errno != EFAULT)

@@ -329,6 +329,7 @@ int vb_cross_copy(struct vb_peer *p, uint64_t addr, const struct iovec *spans, i
 		  bool in)
 {
 	struct iovec left[64], *iov = left;
+	int faults = 0;
 	ssize_t got;
 
 	if (n > (int)(sizeof(left) / sizeof(left[0])))
@@ -346,6 +347,9 @@ int vb_cross_copy(struct vb_peer *p, uint64_t addr, const struct iovec *spans, i
 			continue;
 		if (got < 0 && errno == EREMOTEIO)
 			return -EREMOTEIO;
+		/* Memory may come and go meanwhile, and who is asked later may be innocent. */
+		if (got < 0 && errno == EFAULT && ++faults < VB_FAULT_TRIES)
+			continue;
 		if (got < 0 && errno == EFAULT)
 			return whose_fault(p, addr, iov, in);
 		if (got < 0 && errno == EPERM)

@@ -6,6 +6,9 @@
 
 /* The steps of the ladder, used by memory.c and atomic.c only. */
 
+/* How often a copy is tried that fails for want of memory at one of its ends. */
+#define VB_FAULT_TRIES 8
+
 /* How the memory behind a key is reached for one operation. */
 struct vb_path {
 	enum vb_mem_step step; /* OWN or MAPPED where @base is set */

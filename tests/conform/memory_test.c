@@ -298,6 +298,9 @@ static void local_missing(bool two, enum ibv_wr_opcode opcode, uint32_t bytes)
 	remote = pair_b_mem(&pair, MEM_ANON_PAGE, 64 * PAGE, RIGHTS);
 	if (opcode == IBV_WR_SEND)
 		pair_b_recv(&pair, 1, remote.mem, &(struct span){0, 64 * PAGE}, 1);
+	/* Of many pages the first is there. */
+	if (bytes > PAGE)
+		assert_int_equal(mprotect(none, PAGE, PROT_READ | PROT_WRITE), 0);
 	mr = reg(pair.a.pd, none, 64 * PAGE, RIGHTS | IBV_ACCESS_ON_DEMAND);
 	sge = (struct ibv_sge){(uintptr_t)none, bytes, mr->lkey};
 	assert_int_equal(send_one(&pair, opcode, &sge, 1, remote.addr, remote.rkey),
@@ -323,34 +326,34 @@ static void test_local_missing(void **state)
 	}
 }
 
-/* The remote side is not there, in this process. */
-static void remote_missing(enum ibv_wr_opcode opcode, uint32_t bytes)
+/* The remote side is not there. */
+static void remote_missing(bool two, enum ibv_wr_opcode opcode, uint32_t bytes)
 {
-	uint8_t *none = nowhere(64), *memory = pages(64, PROT_READ | PROT_WRITE);
+	const struct span whole = {0, 64 * PAGE};
+	uint8_t *memory = pages(64, PROT_READ | PROT_WRITE);
 	struct verbs_pair pair;
-	struct ibv_mr *from, *to;
+	struct pair_rep remote;
+	struct ibv_mr *from;
 	struct ibv_sge sge;
 	struct ibv_wc wc;
 
-	pair_create(&pair, &pair_defaults, false);
+	pair_create(&pair, &pair_defaults, two);
 	from = reg(pair.a.pd, memory, 64 * PAGE, RIGHTS);
-	to = reg(pair.b.pd, none, 64 * PAGE, RIGHTS | IBV_ACCESS_ON_DEMAND);
-	sge = (struct ibv_sge){(uintptr_t)none, 64 * PAGE, to->lkey};
+	remote = pair_b_mem(&pair, MEM_ANON_PAGE, 64 * PAGE, RIGHTS | IBV_ACCESS_ON_DEMAND);
+	pair_call(&pair, &(struct pair_req){.op = PAIR_MEM_HIDE, .mem = remote.mem});
 	if (opcode == IBV_WR_SEND)
-		assert_int_equal(post_recv(&pair.b, 4, &sge, 1), 0);
+		assert_int_equal(pair_b_recv(&pair, 4, remote.mem, &whole, 1), 0);
 	sge = (struct ibv_sge){(uintptr_t)memory, bytes, from->lkey};
-	assert_int_equal(send_one(&pair, opcode, &sge, 1, (uintptr_t)none, to->rkey),
+	assert_int_equal(send_one(&pair, opcode, &sge, 1, remote.addr, remote.rkey),
 			 opcode == IBV_WR_SEND ? IBV_WC_REM_OP_ERR : IBV_WC_REM_ACCESS_ERR);
 	if (opcode == IBV_WR_SEND) {
-		wait_wc(pair.b.recv_cq, &wc);
+		wc = pair_b(&pair, PAIR_WAIT_RECV).wc;
 		assert_int_equal(wc.wr_id, 4);
 		assert_int_equal(wc.status, IBV_WC_LOC_PROT_ERR);
 	}
-	assert_int_equal(end_query(&pair.b), IBV_QPS_ERR);
+	assert_int_equal(pair_b(&pair, PAIR_STATE).ret, IBV_QPS_ERR);
 	assert_int_equal(ibv_dereg_mr(from), 0);
-	assert_int_equal(ibv_dereg_mr(to), 0);
 	pair_destroy(&pair);
-	munmap(none, 64 * PAGE);
 	munmap(memory, 64 * PAGE);
 }
 
@@ -358,11 +361,14 @@ static void test_remote_missing(void **state)
 {
 	const enum ibv_wr_opcode ops[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ};
 
-	for (int i = 0; i < 3; i++) {
-		remote_missing(ops[i], 16);
-		remote_missing(ops[i], 60 * PAGE);
+	for (int two = 0; two < 2; two++) {
+		for (int i = 0; i < 3; i++) {
+			remote_missing(two, ops[i], 16);
+			remote_missing(two, ops[i], 900);
+			remote_missing(two, ops[i], 60 * PAGE);
+		}
+		remote_missing(two, IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 	}
-	remote_missing(IBV_WR_ATOMIC_FETCH_AND_ADD, 8);
 }
 
 /* Memory that goes and comes all the time while it is written to. */

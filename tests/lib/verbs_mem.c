@@ -97,6 +97,16 @@ void mem_free(struct test_mem *mem)
 	memset(mem, 0, sizeof(*mem));
 }
 
+/* A mapping behind the end of its file: not even the kernel can access it. */
+void mem_hide(struct test_mem *mem)
+{
+	int fd = memfd_create("nothing", MFD_CLOEXEC);
+
+	CHECK(mmap(mem->base, mem->length / 4096 * 4096, PROT_READ | PROT_WRITE,
+		   MAP_SHARED | MAP_FIXED, fd, 0) == mem->base);
+	close(fd);
+}
+
 void mem_fill(struct test_mem *mem, const struct span *spans, int n, int seed)
 {
 	uint64_t at = 0;

@@ -414,6 +414,9 @@ static void serve(struct server *s, const struct pair_req *req, struct pair_rep 
 	case PAIR_MEM_PEEK:
 		memcpy(&rep->value, mem->base + req->value, 8);
 		break;
+	case PAIR_MEM_HIDE:
+		mem_hide(mem);
+		break;
 	case PAIR_MEM_DEREG:
 		serve_dereg(s, req->mem);
 		break;

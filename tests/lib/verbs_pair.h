@@ -79,6 +79,7 @@ enum pair_op {
 	PAIR_MEM_FILL,	/* mem, spans, seed; without spans the whole with PAIR_FILL */
 	PAIR_MEM_CHECK, /* mem, spans, seed: ret 0 when spans hold the pattern, all else the fill */
 	PAIR_MEM_PEEK,	/* mem, value: offset; gives the 8 bytes there in `value` */
+	PAIR_MEM_HIDE,	/* mem of MEM_ANON_PAGE: nothing is behind its whole pages any more */
 	PAIR_MEM_DEREG, /* mem: the keys only */
 	PAIR_MEM_FREE,	/* mem */
 	PAIR_POST_RECV, /* wr_id, mem, spans; lkey where not 0 */
@@ -199,6 +200,8 @@ struct ibv_context *open_verbs(void);
 void mem_new(struct test_mem *mem, struct ibv_pd *pd, enum mem_kind kind, uint64_t length,
 	     unsigned int access);
 void mem_free(struct test_mem *mem);
+/** mem_hide() - Take away what is behind the whole pages of MEM_ANON_PAGE; nobody else gets them */
+void mem_hide(struct test_mem *mem);
 /** mem_fill() - Spans one after the other with the pattern of a seed; none: all, PAIR_FILL */
 void mem_fill(struct test_mem *mem, const struct span *spans, int n, int seed);
 /** mem_holds() - Spans hold the pattern, everything else the fill, the guards stand */
