@@ -61,9 +61,8 @@ WAYS = {
 }
 
 
-def scribble(victim, part, way, dice):
+def scribble(path, way, dice):
     """Overwrite one part of the victim's segment."""
-    path = parts(victim.pid)[part]
     fd = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
         WAYS[way](fd, os.fstat(fd).st_size, dice)
@@ -87,13 +86,15 @@ class Scene:
         self.bench, self.options = bench, options
         self.peer = bench.worker(f"links=4 {TIMERS} {options}")
         self.third = bench.worker(f"links=2 {TIMERS} {options}")
-        self.victim = None
+        self.victim, self.paths = None, {}
         # Links 2 and 3 of the peer are the third's.
         workers.connect(self.third, self.peer, first=0, count=2, at=2, more="rnr=7")
 
     def join(self):
         """A fresh victim on links 0 and 1 of the peer."""
         self.victim = self.bench.worker(f"links=2 {TIMERS} {self.options}")
+        # Now, for later it has those of its peers open too, while it maps them.
+        self.paths = parts(self.victim.pid)
         workers.connect(self.victim, self.peer, first=0, count=2, at=0, more="rnr=6")
 
     def turn(self, part, way, dice, peer_ops):
@@ -105,7 +106,7 @@ class Scene:
         self.victim.say("busy")
         time.sleep(dice.uniform(0.002, 0.01))
         for _ in range(dice.randrange(1, 4)):
-            scribble(self.victim, part, way, dice)
+            scribble(self.paths[part], way, dice)
             time.sleep(dice.uniform(0, 0.004))
         self.leave(what, may_die="w" in peer_ops and part == "published")
 
@@ -162,9 +163,11 @@ def run(dice, times, options="", lifetime=40):
 def dead_unmarked(garbage):
     """A process that dies with its liveness word overwritten is found dead all the same."""
     with workers.Bench() as bench:
-        alive, victim = bench.pair(f"links=2 size=32 {killing.TIMERS}")
-        killing.rounds(alive, victim)
+        options = f"links=2 size=32 {killing.TIMERS}"
+        alive, victim = bench.worker(options), bench.worker(options)
         fd = os.open(parts(victim.pid)["mailbox"], os.O_RDWR | os.O_CLOEXEC)
+        workers.connect(alive, victim)
+        killing.rounds(alive, victim)
         os.pwrite(fd, garbage.to_bytes(4, "little"), ALIVE_AT)
         os.close(fd)
         victim.kill()
