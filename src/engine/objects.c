@@ -53,7 +53,10 @@ bool vb_engine_cq_resize(struct vb_cq *cq, int cqe)
 
 void vb_engine_cq_destroy(struct vb_engine *engine, struct vb_cq *cq)
 {
+	/* Under the lock: a reader of the channel may be looking at a record of this CQ. */
+	vb_spin_lock(&cq->lock);
 	atomic_store(&cq->mbx->arm, ++cq->arm_seq << 8 | VB_ARM_NONE);
+	vb_spin_unlock(&cq->lock);
 	atomic_store(&cq->pub->word, ((atomic_load(&cq->pub->word) >> 1) + 1) << 1);
 	vb_sparse_set(&engine->cqs, cq->index, NULL);
 	vb_grace_wait(&engine->grace);

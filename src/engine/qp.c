@@ -191,7 +191,7 @@ static int reset(struct vb_engine *engine, struct vb_qp *qp)
 	qp->sq.signaled = 0;
 	qp->first_error_told = false;
 	qp->comm_est_told = false;
-	vb_cq_purge(vb_cq_of(qp->ibv.send_cq), qp);
+	drop_sends(qp);
 	/* After the purge: no poller takes a completion of before any more. */
 	atomic_store(&qp->sq.freed, atomic_load(&qp->sq.posted));
 	vb_receive_forget(engine, qp);
