@@ -398,8 +398,7 @@ static void test_destroy_waits(void **state)
 	end.qp = NULL;
 	atomic_store(&destroyed, 0);
 	assert_int_equal(pthread_create(&thread, NULL, destroy_it, end.recv_cq), 0);
-	/* Out of the table it is soon; gone it must not be before the last ack. */
-	while (ibv_req_notify_cq(cq, 0) == 0)
+	for (int i = 0; i < 1000; i++)
 		sched_yield();
 	assert_int_equal(atomic_load(&destroyed), 0);
 	ibv_ack_cq_events(cq, 2);

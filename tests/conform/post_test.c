@@ -369,6 +369,8 @@ static void test_reuse(void **state)
 	assert_int_equal(end_state(&end, IBV_QPS_RESET), 0);
 	assert_true(no_wc(end.send_cq));
 	assert_true(no_wc(end.recv_cq));
+	/* What vanished does not count as waiting in the CQ. */
+	assert_false(readable(end.context->async_fd));
 }
 
 /* ---- SQD ---- */
