@@ -177,7 +177,8 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 	owner = vb_context_of(region->ibv.context);
 	if (vb_idtable_remove(&owner->mrs, ibv->handle) != region)
 		return vb_fail(VB_RULE_BAD_HANDLE, "MR handle %u", ibv->handle);
-	vb_engine_mr_destroy(owner->engine, region);
+	/* The owner may be closed already; the engine is that of every context. */
+	vb_engine_mr_destroy(ctx->engine, region);
 	vb_pd_hold(region->pd, -1);
 	if (region->dm)
 		atomic_fetch_sub(&region->dm->users, 1);

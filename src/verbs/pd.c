@@ -3,10 +3,12 @@
 #include <stdlib.h>
 
 #include "engine/engine.h"
+#include "object/ah.h"
 #include "object/device.h"
 #include "object/mr.h"
 #include "object/pd.h"
 #include "object/qp.h"
+#include "object/srq.h"
 #include "verbs/check.h"
 #include "verbs/import.h"
 
@@ -71,6 +73,26 @@ static int note_qp(void *object, void *arg)
 	return 0;
 }
 
+static int note_ah(void *object, void *arg)
+{
+	struct vb_ah *ah = object;
+	struct census *census = arg;
+
+	if (vb_pd_of(ah->ibv.pd) == census->pd)
+		note(census, "ah", ah->ibv.handle);
+	return 0;
+}
+
+static int note_srq(void *object, void *arg)
+{
+	struct vb_srq *srq = object;
+	struct census *census = arg;
+
+	if (vb_pd_of(srq->ibv.pd) == census->pd)
+		note(census, "srq", srq->handle);
+	return 0;
+}
+
 /* Parent domains of it. */
 static int note_pd(void *object, void *arg)
 {
@@ -89,6 +111,8 @@ static int busy(struct vb_context *ctx, const struct vb_pd *pd)
 	if (vb_explain_on()) {
 		vb_idtable_each(&ctx->mrs, note_mr, &census);
 		vb_idtable_each(&ctx->qps, note_qp, &census);
+		vb_idtable_each(&ctx->ahs, note_ah, &census);
+		vb_idtable_each(&ctx->srqs, note_srq, &census);
 		vb_idtable_each(&ctx->pds, note_pd, &census);
 	}
 	return vb_fail(VB_RULE_BUSY, "ibv_dealloc_pd pd#%u: %u live objects:%s", pd->ibv.handle,

@@ -332,11 +332,14 @@ static void test_import_outlives(void **state)
 	struct ibv_pd *base = ibv_alloc_pd(first), *pd2;
 	struct ibv_context *imported = ibv_import_device(dup(first->cmd_fd));
 	static uint8_t memory[8];
-	struct ibv_mr *mr;
+	struct ibv_mr *mr, *mr2;
 
 	pd2 = ibv_import_pd(imported, base->handle);
 	assert_non_null(pd2);
+	mr2 = ibv_import_mr(pd2, ibv_reg_mr(base, memory, sizeof(memory), LOCAL)->handle);
+	assert_non_null(mr2);
 	assert_int_equal(ibv_close_device(first), 0);
+	assert_int_equal(ibv_dereg_mr(mr2), 0);
 	mr = ibv_reg_mr(pd2, memory, sizeof(memory), LOCAL);
 	assert_non_null(mr);
 	assert_int_equal(ibv_dereg_mr(mr), 0);
