@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -78,31 +79,39 @@ static uint64_t arming_of(const struct vb_cq *cq, uint64_t record)
 	return cq->arm_seq - ((cq->arm_seq - record) & VB_EVENT_SEQ_MASK);
 }
 
-/* Turn a record into an event. NULL for one that is no event. */
+/* Turn a record into an event. NULL for one that is no event, unless @anyway: then the
+ * CQ only must be there. */
 static struct vb_cq *deliver(struct vb_engine *engine, struct ibv_comp_channel *channel,
-			     uint64_t record)
+			     uint64_t record, bool anyway)
 {
 	uint32_t token = vb_grace_enter(&engine->grace);
 	struct vb_cq *cq = vb_sparse_get(&engine->cqs, (uint32_t)(record >> VB_EVENT_SEQ_BITS));
+	bool event = false;
 	uint64_t seq;
 
 	if (cq && cq->ibv.channel == channel) {
 		vb_spin_lock(&cq->lock);
 		seq = arming_of(cq, record);
-		if (seq > cq->event_seq && seq <= cq->arm_seq) {
+		event = seq > cq->event_seq && seq <= cq->arm_seq;
+		if (event)
 			cq->event_seq = seq;
+		event |= anyway;
+		if (event)
 			atomic_fetch_add(&cq->handed, 1);
-		} else {
-			seq = 0;
-		}
 		vb_spin_unlock(&cq->lock);
-		if (!seq)
-			cq = NULL;
-	} else {
-		cq = NULL;
 	}
 	vb_grace_leave(&engine->grace, token);
-	return cq;
+	return event ? cq : NULL;
+}
+
+/* Would the next read wait? A program that has seen the descriptor readable does not
+ * expect that: it is given an event with nothing behind it, which polling finds out. */
+static bool would_wait(int fd)
+{
+	struct pollfd in = {.fd = fd, .events = POLLIN};
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK) && poll(&in, 1, 0) == 0;
 }
 
 static int read_failed(const struct ibv_comp_channel *channel, ssize_t n)
@@ -128,7 +137,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 		n = read(channel->fd, &record, sizeof(record));
 		if (n != (ssize_t)sizeof(record))
 			return read_failed(channel, n);
-		found = deliver(ctx->engine, channel, record);
+		found = deliver(ctx->engine, channel, record, false);
+		if (!found && would_wait(channel->fd))
+			found = deliver(ctx->engine, channel, record, true);
 	}
 	*cq = &found->ibv;
 	*cq_context = found->ibv.cq_context;
