@@ -9,5 +9,5 @@ import scribbling
 import workers
 
 dice = workers.seed()
-for options in ("", "memfd=1", "events=1", "events=1 memfd=1"):
+for options in ("", "memfd=1", "events=1", "srq=1", "events=1 memfd=1"):
     scribbling.run(dice, 250, options)

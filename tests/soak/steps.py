@@ -9,4 +9,4 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import steps
 
 sys.exit(steps.table(steps.names(), ("kill", "stop"), (1, 2, 5, 17),
-                     ("events=1", "", "memfd=1", "events=1 memfd=1")))
+                     ("events=1", "", "memfd=1", "events=1 memfd=1", "events=1 srq=1")))

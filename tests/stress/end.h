@@ -40,6 +40,7 @@ struct end_options {
 	uint32_t size; /* longest message */
 	bool memfd;    /* memory that peers can map */
 	bool events;   /* the CQ has a channel */
+	bool shared;   /* one receive queue for all links */
 	unsigned int ops;
 	uint64_t rounds; /* per link, 0 without end */
 	uint8_t timeout, retry, rnr, gid_index;
@@ -68,6 +69,7 @@ struct end {
 	struct ibv_pd *pd;
 	struct ibv_comp_channel *channel;
 	struct ibv_cq *cq;
+	struct ibv_srq *srq; /* NULL: each link has a receive queue of its own */
 	struct ibv_mr *mr;
 	uint8_t *mem;
 	size_t mem_bytes;
@@ -199,6 +201,7 @@ static inline bool link_create(struct end *e, unsigned int i)
 	struct ibv_qp_init_attr init = {
 		.send_cq = e->cq,
 		.recv_cq = e->cq,
+		.srq = e->srq,
 		.qp_type = IBV_QPT_RC,
 		.cap = {.max_send_wr = 16,
 			.max_recv_wr = RECEIVES,
@@ -254,6 +257,34 @@ static inline struct ibv_context *end_device(void)
 	return ctx;
 }
 
+static inline void end_post_recv(struct end *e, unsigned int i, unsigned int slot)
+{
+	struct link *l = &e->link[i];
+	struct ibv_sge sge = {(uintptr_t)l->base + at_recv(e, slot), e->opt.size, e->mr->lkey};
+	struct ibv_recv_wr wr = {.wr_id = RECV_BIT | (uint64_t)i << 32 | slot,
+				 .sg_list = &sge,
+				 .num_sge = 1},
+			   *bad;
+
+	if (e->srq ? ibv_post_srq_recv(e->srq, &wr, &bad) : ibv_post_recv(l->qp, &wr, &bad))
+		end_bad(e, "post_recv", i, (uint64_t)errno, 0);
+	else if (!e->srq)
+		l->recvs++;
+}
+
+static inline bool end_shared_queue(struct end *e)
+{
+	struct ibv_srq_init_attr init = {.attr = {.max_wr = e->opt.links * RECEIVES, .max_sge = 1}};
+
+	e->srq = ibv_create_srq(e->pd, &init);
+	for (unsigned int i = 0; e->srq && i < e->opt.links; i++) {
+		e->link[i].base = e->mem + i * link_bytes(e);
+		for (unsigned int slot = 0; slot < RECEIVES; slot++)
+			end_post_recv(e, i, slot);
+	}
+	return e->srq != NULL;
+}
+
 /* NULL, or what failed; errno says why. */
 static inline const char *end_open(struct end *e, const struct end_options *opt)
 {
@@ -275,27 +306,14 @@ static inline const char *end_open(struct end *e, const struct end_options *opt)
 		return "create_cq";
 	if (!end_memory(e))
 		return "reg_mr";
+	if (opt->shared && !end_shared_queue(e))
+		return "create_srq";
 	for (unsigned int i = 0; i < opt->links; i++)
 		if (!link_create(e, i))
 			return "create_qp";
 	if (e->channel && ibv_req_notify_cq(e->cq, 0))
 		return "req_notify_cq";
 	return NULL;
-}
-
-static inline void end_post_recv(struct end *e, unsigned int i, unsigned int slot)
-{
-	struct link *l = &e->link[i];
-	struct ibv_sge sge = {(uintptr_t)l->base + at_recv(e, slot), e->opt.size, e->mr->lkey};
-	struct ibv_recv_wr wr = {.wr_id = RECV_BIT | (uint64_t)i << 32 | slot,
-				 .sg_list = &sge,
-				 .num_sge = 1},
-			   *bad;
-
-	if (ibv_post_recv(l->qp, &wr, &bad))
-		end_bad(e, "post_recv", i, (uint64_t)errno, 0);
-	else
-		l->recvs++;
 }
 
 static inline uint32_t end_psn(uint32_t qpn)
@@ -341,7 +359,7 @@ static inline int link_connect(struct end *e, unsigned int i)
 {
 	int err = link_to_rts(e, &e->link[i]);
 
-	for (unsigned int slot = 0; !err && slot < RECEIVES; slot++)
+	for (unsigned int slot = 0; !err && !e->srq && slot < RECEIVES; slot++)
 		end_post_recv(e, i, slot);
 	return err;
 }
@@ -351,7 +369,8 @@ static inline void end_close(struct end *e)
 	for (unsigned int i = 0; i < e->opt.links; i++)
 		if (e->link[i].qp && ibv_destroy_qp(e->link[i].qp))
 			end_bad(e, "destroy_qp", i, (uint64_t)errno, 0);
-	if ((e->mr && ibv_dereg_mr(e->mr)) || (e->cq && ibv_destroy_cq(e->cq)) ||
+	if ((e->srq && ibv_destroy_srq(e->srq)) || (e->mr && ibv_dereg_mr(e->mr)) ||
+	    (e->cq && ibv_destroy_cq(e->cq)) ||
 	    (e->channel && ibv_destroy_comp_channel(e->channel)) ||
 	    (e->pd && ibv_dealloc_pd(e->pd)) || (e->ctx && ibv_close_device(e->ctx)))
 		end_bad(e, "close", 0, (uint64_t)errno, 0);
@@ -483,17 +502,29 @@ static inline void end_failed(struct end *e, struct link *l, const struct ibv_wc
 		*first = (int)wc->status;
 }
 
-static inline void end_recv(struct end *e, struct link *l, const struct ibv_wc *wc)
+/* The link a receive came in by; with a shared queue its buffer is another link's. */
+static inline struct link *link_of(struct end *e, const struct ibv_wc *wc)
 {
-	unsigned int i = (unsigned int)(l - e->link), slot = (uint32_t)wc->wr_id;
+	for (unsigned int i = 0; i < e->opt.links; i++)
+		if (e->link[i].qp && e->link[i].qp->qp_num == wc->qp_num)
+			return &e->link[i];
+	return NULL;
+}
+
+static inline void end_recv(struct end *e, struct link *owner, const struct ibv_wc *wc)
+{
+	struct link *l = e->srq ? link_of(e, wc) : owner;
+	unsigned int i = (unsigned int)(owner - e->link), slot = (uint32_t)wc->wr_id;
 	uint32_t length;
 
-	if (!l->recvs-- || slot >= RECEIVES) {
-		end_bad(e, "recv_doubled", i, slot, 0);
+	if (!l || slot >= RECEIVES || (!e->srq && !l->recvs--)) {
+		end_bad(e, "recv_doubled", i, slot, wc->qp_num);
 		return;
 	}
 	if (wc->status) {
 		end_failed(e, l, wc, true);
+		if (e->srq)
+			end_post_recv(e, i, slot);
 		return;
 	}
 	length = end_length(l->peer_qpn, l->recv_round, 3, e->opt.size);
@@ -501,12 +532,12 @@ static inline void end_recv(struct end *e, struct link *l, const struct ibv_wc *
 		end_bad(e, "recv_order", i, ntohl(wc->imm_data), l->recv_round);
 	else if (wc->byte_len != length)
 		end_bad(e, "recv_length", i, wc->byte_len, length);
-	else if (!end_is(l->base + at_recv(e, slot), length,
+	else if (!end_is(owner->base + at_recv(e, slot), length,
 			 end_key(l->peer_qpn, l->recv_round, 3)))
 		end_bad(e, "recv_content", i, l->recv_round, 0);
 	l->recv_round++;
 	e->received++;
-	if (!l->dead)
+	if (e->srq || !l->dead)
 		end_post_recv(e, i, slot);
 }
 

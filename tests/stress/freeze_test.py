@@ -9,7 +9,7 @@ import freeze
 import workers
 
 dice = workers.seed()
-for options in ("", "memfd=1", "events=1"):
+for options in ("", "memfd=1", "events=1", "srq=1"):
     worst = freeze.freeze(dice, 8, options, hold=(0.02, 0.1))
     print(f"stopped 8 times, {options or 'polling'}: all went on within {worst:.3f} s", flush=True)
 freeze.check_onesided(dice, 10)

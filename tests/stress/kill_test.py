@@ -9,7 +9,7 @@ import killing
 import workers
 
 dice = workers.seed()
-for options in ("", "memfd=1", "events=1"):
+for options in ("", "memfd=1", "events=1", "srq=1"):
     worst = killing.kill(dice, 8, options, lifetime=8)
     print(f"killed 8 times, {options or 'polling'}: ended within {worst:.3f} s", flush=True)
 killing.kill_idle(dice)

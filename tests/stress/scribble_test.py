@@ -9,7 +9,7 @@ import scribbling
 import workers
 
 dice = workers.seed()
-for options in ("", "memfd=1", "events=1"):
+for options in ("", "memfd=1", "events=1", "srq=1"):
     scribbling.run(dice, 10, options)
 for garbage in (0, 1, 0x7fffffff):
     scribbling.dead_unmarked(garbage)

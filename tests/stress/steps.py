@@ -142,7 +142,26 @@ def by_error(case):
     if not case.dead():
         case.ask("remake")
     if not case.dead():
-        case.ask("quit")
+        close(case)
+
+
+def close(case):
+    """The victim closes everything and ends, unless the step is on that way."""
+    victim = case.victim
+    victim.say("quit")
+    while True:
+        _, status = workers.os.waitpid(victim.pid, workers.os.WUNTRACED)
+        if not workers.os.WIFSTOPPED(status):
+            break
+        case.reached = True
+        time.sleep(HOLD)
+        victim.resume()
+    victim.process.returncode = workers.os.waitstatus_to_exitcode(status)
+    if victim.process.returncode == -signal.SIGKILL and case.action == "kill":
+        case.reached = True
+    elif victim.process.returncode:
+        raise AssertionError(f"{case.step}: closing: {victim.process.returncode} "
+                             f"{victim.printed()}")
 
 
 def go_on(case):
@@ -177,11 +196,65 @@ def run(step, action, count, options=""):
         return case.reached
 
 
+def given_up(action):
+    """The owner of a shared receive queue takes back what a dead process had taken."""
+    with workers.Bench() as bench:
+        options = f"links=1 srq=1 {killing.TIMERS}"
+        owner = bench.worker(VERBENA_TEST_STEP=f"ARRIVAL_VOID:{action}").open(options)
+        dying = bench.worker(VERBENA_TEST_STEP="ARRIVAL_FILLED:kill").open(options)
+        workers.connect(dying, owner)
+        dying.say("one ops=s")
+        dying.process.wait(workers.PATIENCE)
+        owner.say("remake")
+        if not owner.stopped():
+            bench.swept()
+            return
+        time.sleep(HOLD)
+        owner.resume()
+        owner.facts = owner.hear()[1]
+        other = bench.worker(options)
+        workers.connect(other, owner)
+        killing.rounds(other, owner)
+
+
+def comes_back(times=12):
+    """Processes die holding a shared receive each, more often than there are receives."""
+    with workers.Bench() as bench:
+        options = f"links=1 srq=1 {killing.TIMERS}"
+        owner = bench.worker(options)
+        for _ in range(times):
+            dying = bench.worker(VERBENA_TEST_STEP="ARRIVAL_FILLED:kill").open(options)
+            workers.connect(dying, owner)
+            dying.say("one ops=s")
+            dying.process.wait(workers.PATIENCE)
+            owner.remake()
+        other = bench.worker(options)
+        workers.connect(other, owner)
+        killing.rounds(other, owner)
+        owner.quit()
+        other.quit()
+
+
+SHARED = ("ARRIVAL_TAKEN", "ARRIVAL_VOID")
+
+
+def shared():
+    """The steps that only a receive queue with several initiators has."""
+    given_up("stop")
+    given_up("kill")
+    comes_back()
+    print("ARRIVAL_VOID       reached 2 times; receives of the dead come back", flush=True)
+
+
 def table(steps, actions, counts, optionss):
     """All combinations; a step that nobody comes to is a failure of the test."""
     failed = []
+    if set(SHARED) & set(steps):
+        shared()
     for step in steps:
         reached = 0
+        if step == "ARRIVAL_VOID":
+            continue
         for action in actions:
             for options in optionss:
                 for count in counts:

@@ -7,4 +7,6 @@ import sys
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import steps
 
-sys.exit(steps.table(steps.names(), ("kill", "stop"), (1,), ("events=1",)))
+plain = [name for name in steps.names() if name not in steps.SHARED]
+sys.exit(steps.table(plain, ("kill", "stop"), (1,), ("events=1",)) +
+         steps.table(["ARRIVAL_TAKEN"], ("kill", "stop"), (1, 3), ("events=1 srq=1",)))

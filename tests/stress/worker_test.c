@@ -64,6 +64,7 @@ static void options_of(const char *line, struct end_options *opt)
 		.size = (uint32_t)number(line, "size", 16384),
 		.memfd = number(line, "memfd", 0),
 		.events = number(line, "events", 0),
+		.shared = number(line, "srq", 0),
 		.ops = ops_of(option(line, "ops", "wrafs")),
 		.rounds = number(line, "rounds", 0),
 		.timeout = (uint8_t)number(line, "timeout", 13),
