@@ -395,9 +395,28 @@ static void serve_dereg(struct server *s, int mem)
 	s->mem[mem].mr = NULL;
 }
 
-static void serve(struct server *s, const struct pair_req *req, struct pair_rep *rep)
+static void serve_quit(struct server *s)
+{
+	for (int i = 0; i < SERVER_MEMS; i++)
+		if (s->mem[i].base)
+			mem_free(&s->mem[i]);
+	end_objects_close(s->end);
+	if (s->other_pd)
+		CHECK(ibv_dealloc_pd(s->other_pd) == 0);
+	CHECK(ibv_close_device(s->end->context) == 0);
+}
+
+static void serve_event(struct server *s, struct pair_rep *rep)
 {
 	struct ibv_async_event event;
+
+	rep->ret = wait_event(s->end->context, &event);
+	rep->qp_num = event.element.qp->qp_num;
+	CHECK(event.element.qp == s->end->qp);
+}
+
+static void serve(struct server *s, const struct pair_req *req, struct pair_rep *rep)
+{
 	struct test_mem *mem = &s->mem[req->mem];
 
 	memset(rep, 0, sizeof(*rep));
@@ -439,9 +458,7 @@ static void serve(struct server *s, const struct pair_req *req, struct pair_rep 
 		rep->ret = serve_modify(s, (enum ibv_qp_state)req->value);
 		break;
 	case PAIR_EVENT:
-		rep->ret = wait_event(s->end->context, &event);
-		rep->qp_num = event.element.qp->qp_num;
-		CHECK(event.element.qp == s->end->qp);
+		serve_event(s, rep);
 		break;
 	case PAIR_NO_EVENT:
 		rep->ret = readable(s->end->context->async_fd);
@@ -455,13 +472,7 @@ static void serve(struct server *s, const struct pair_req *req, struct pair_rep 
 		s->peer = *req;
 		break;
 	case PAIR_QUIT:
-		for (int i = 0; i < SERVER_MEMS; i++)
-			if (s->mem[i].base)
-				mem_free(&s->mem[i]);
-		end_objects_close(s->end);
-		if (s->other_pd)
-			CHECK(ibv_dealloc_pd(s->other_pd) == 0);
-		CHECK(ibv_close_device(s->end->context) == 0);
+		serve_quit(s);
 		break;
 	}
 }
@@ -511,11 +522,15 @@ void pair_main(int argc, char **argv, uint8_t *frame)
 static void start_b(struct verbs_pair *pair, const struct pair_opts *opts)
 {
 	struct pair_req req = {.op = PAIR_HELLO, .opts = *opts};
-	char text[16];
+	char text[16], self[4096];
 	int fds[2];
+	ssize_t n;
 
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
-	snprintf(text, sizeof(text), "%d", fds[1]);
+	/* By its name: valgrind's own program is behind the link. */
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	CHECK(n > 0);
+	self[n] = '\0';
 	fflush(NULL);
 	pair->pid = fork();
 	CHECK(pair->pid >= 0);
@@ -524,7 +539,7 @@ static void start_b(struct verbs_pair *pair, const struct pair_opts *opts)
 		int copy = dup(fds[1]); /* without close-on-exec */
 
 		snprintf(text, sizeof(text), "%d", copy);
-		execv("/proc/self/exe", argv);
+		execv(self, argv);
 		_exit(127);
 	}
 	close(fds[1]);
