@@ -15,7 +15,7 @@ where = hostile.Surroundings(hostile.installed(), nobody=True)
 try:
     for group in (hostile.limits, hostile.filters, hostile.steps, hostile.places):
         bad += group(where)
-    bad += hostile.random_settings(where, dice, 30)
+    bad += hostile.random_settings(where, dice, 15)
 finally:
     where.close()
 sys.exit(1 if bad else 0)

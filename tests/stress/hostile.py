@@ -150,7 +150,7 @@ def run_pair(where, argv, **how):
     # A client that was refused leaves its server waiting.
     if ends[0][0] and server.poll() is None:
         try:
-            server.wait(3)
+            server.wait(0.3)
         except subprocess.TimeoutExpired:
             server.send_signal(signal.SIGINT)
             server.communicate()
