@@ -21,18 +21,20 @@
 /* A call that waits gives up after this long; no test measures it. */
 #define PAIR_PATIENCE_S 60
 
+/* Without holes: it is sent to the other process as it is. */
 struct pair_opts {
 	int gid_index;
 	uint32_t sends, recvs, sges, inline_bytes;
 	int cqe;
-	bool sig_all;
-	bool channel;	     /* the CQs have a completion channel */
-	bool same_cq;	     /* one CQ for sends and receives */
-	bool wr_api;	     /* made with send_ops_flags */
 	unsigned int access; /* qp_access_flags */
-	uint8_t timeout, retry_cnt, rnr_retry, rnr_timer, rd_atomic, dest_rd_atomic;
 	enum ibv_mtu mtu;
 	uint32_t psn; /* first of either end; b counts from psn + 1000 */
+	bool sig_all;
+	bool channel; /* the CQs have a completion channel */
+	bool same_cq; /* one CQ for sends and receives */
+	bool wr_api;  /* made with send_ops_flags */
+	uint8_t timeout, retry_cnt, rnr_retry, rnr_timer, rd_atomic, dest_rd_atomic;
+	uint8_t unused[2];
 };
 
 extern const struct pair_opts pair_defaults;
