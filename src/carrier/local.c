@@ -218,7 +218,9 @@ static enum vb_take env_take_recv(void *ctx, struct vb_recv *out)
 	c->place = VB_PLACE_DIRECT;
 	if (c->row.rq_shared)
 		watch_limit(c);
-	return read_wqe(c, out) ? VB_TAKE_OK : VB_TAKE_GONE;
+	/* The word once more: head, receive and WQE may belong to what the QP became since
+	 * it was read. */
+	return read_wqe(c, out) && still_there(c) ? VB_TAKE_OK : VB_TAKE_GONE;
 }
 
 static enum vb_copy copy_result(const struct call *c, int err)

@@ -19,13 +19,14 @@ static void look_at(struct vb_engine *engine, uint32_t bit)
 void vb_engine_attention(struct vb_engine *engine)
 {
 	struct vb_ready *set = &engine->adapter->mbx->attention;
-	uint32_t first;
+	uint32_t first = 0, from = 0;
 	uint64_t bits;
 
 	/* A bounded number of looks: a set that somebody scribbles on without end must
 	 * not keep the thread here. */
 	for (int looks = 0; looks < 64 && vb_ready_any(set); looks++) {
-		bits = vb_ready_take(set, &first);
+		bits = vb_ready_take(set, from, &first);
+		from = first / 64 + 1;
 		for (; bits; bits &= bits - 1)
 			look_at(engine, first + (uint32_t)__builtin_ctzll(bits));
 	}

@@ -30,6 +30,7 @@ int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_
 	 * one is never taken for one of this. */
 	cq->arm_seq = (atomic_load(&cq->mbx->arm) >> 8) + 1;
 	cq->event_seq = cq->arm_seq;
+	cq->event_seen = UINT64_MAX;
 	atomic_store(&cq->mbx->arm, cq->arm_seq << 8 | VB_ARM_NONE);
 	atomic_store(&cq->pub->word, atomic_load(&cq->pub->word) | 1);
 	return 0;

@@ -24,8 +24,8 @@
 #include "host/words.h"
 
 #define MAX_BITS 4096u
-/* Arrivals taken from one QP before the others are looked at. */
-#define HOT_RUN 32u
+/* Arrivals taken before the ready set is looked at again. */
+#define TAKES 32u
 
 static int grow_members(struct vb_cq *cq)
 {
@@ -375,28 +375,39 @@ static void visit_add(struct vb_cq *cq, struct vb_qp *qp)
 	cq->visit_last = qp;
 }
 
+/* Move every bit of the ready set into the list of QPs to visit. */
 static bool collect(struct vb_cq *cq)
 {
-	uint32_t first;
-	uint64_t bits = vb_ready_take(&cq->mbx->ready, &first);
+	bool any = false;
+	uint32_t first = 0;
+	uint64_t bits;
 
-	for (uint64_t left = bits; left; left &= left - 1) {
-		uint32_t bit = first + (uint32_t)__builtin_ctzll(left);
+	for (uint32_t leaf = 0; leaf < 64; leaf = first / 64 + 1) {
+		bits = vb_ready_take(&cq->mbx->ready, leaf, &first);
+		if (!bits)
+			break;
+		any = true;
+		for (; bits; bits &= bits - 1) {
+			uint32_t bit = first + (uint32_t)__builtin_ctzll(bits);
 
-		if (bit < cq->members_size)
-			for (struct vb_qp *qp = cq->members[bit]; qp; qp = qp->members_next)
-				visit_add(cq, qp);
+			if (bit < cq->members_size)
+				for (struct vb_qp *qp = cq->members[bit]; qp; qp = qp->members_next)
+					visit_add(cq, qp);
+		}
 	}
-	return bits != 0;
+	cq->taken = 0;
+	return any;
 }
 
 /* One arrival of any QP: the one that spoke last first (it mostly speaks again), the
- * others in turn. */
+ * others in turn; now and then the ready set is looked at though some are still to visit, so that
+ * they do not keep the rest waiting. */
 static bool take_arrival(struct vb_engine *engine, struct vb_cq *cq, struct vb_cqe *cqe)
 {
-	if (cq->hot && !cq->visit && cq->hot_run++ < HOT_RUN && take_receive(engine, cq->hot, cqe))
+	if (cq->taken >= TAKES && vb_ready_any(&cq->mbx->ready))
+		collect(cq);
+	if (cq->hot && !cq->visit && cq->taken++ < TAKES && take_receive(engine, cq->hot, cqe))
 		return true;
-	cq->hot_run = 0;
 	do {
 		while (cq->visit) {
 			struct vb_qp *qp = cq->visit;
@@ -405,6 +416,7 @@ static bool take_arrival(struct vb_engine *engine, struct vb_cq *cq, struct vb_c
 			if (take_receive(engine, qp, cqe)) {
 				visit_add(cq, qp);
 				cq->hot = qp;
+				cq->taken++;
 				return true;
 			}
 		}

@@ -20,6 +20,7 @@
 #include "engine/explain.h"
 #include "engine/receive.h"
 #include "engine/stats.h"
+#include "host/access.h"
 #include "host/async.h"
 #include "host/liveness.h"
 #include "host/memory.h"
@@ -136,6 +137,8 @@ void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp)
 	vb_qpw_unlock(&qp->mbx->word, qp->epoch, &qp->seq, VB_QPW_ERROR);
 	atomic_store(&qp->state, IBV_QPS_ERR);
 	qp->sq.waiting = false;
+	/* A message under way may still be writing into a receive that is about to flush. */
+	vb_access_wait(engine->adapter, qp->ibv.qp_num, 0, VB_ACCESS_BOUND_NS);
 	flush_sends(engine, qp);
 	vb_receive_flush(engine, qp);
 	/* Whoever moves the QP: what a peer did to it before is told. */

@@ -274,19 +274,23 @@ static inline void vb_ready_set(struct vb_ready *set, uint32_t bit)
 
 static inline bool vb_ready_any(const struct vb_ready *set)
 {
-	return atomic_load_explicit(&set->top, memory_order_relaxed) != 0;
+	/* Not relaxed: after arming, this look decides whether to sleep. */
+	return atomic_load(&set->top) != 0;
 }
 
-/* Consumer: take the bits of the first leaf that has any.
+/* Consumer: take the bits of one leaf, the first that has any from leaf @from on, so that
+ * a busy one does not hide the others.
  * Return: the bits, with *@first the number of bit 0; 0 when no leaf has any. */
-static inline uint64_t vb_ready_take(struct vb_ready *set, uint32_t *first)
+static inline uint64_t vb_ready_take(struct vb_ready *set, uint32_t from, uint32_t *first)
 {
 	uint64_t top = atomic_load(&set->top);
 
-	while (top) {
-		uint32_t leaf = (uint32_t)__builtin_ctzll(top);
+	for (uint32_t i = 0; top && i < 64; i++) {
+		uint32_t leaf = (from + i) % 64;
 		uint64_t bits;
 
+		if (!(top & 1ull << leaf))
+			continue;
 		atomic_fetch_and(&set->top, ~(1ull << leaf));
 		bits = atomic_exchange(&set->leaf[leaf], 0);
 		VB_STEP(READY_TAKEN);
@@ -294,7 +298,6 @@ static inline uint64_t vb_ready_take(struct vb_ready *set, uint32_t *first)
 			*first = leaf * 64;
 			return bits;
 		}
-		top &= top - 1;
 	}
 	return 0;
 }

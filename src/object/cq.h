@@ -63,10 +63,11 @@ struct vb_cq {
 	uint32_t wanted;		  /* that sum */
 	uint64_t head, tail;		  /* taken, added */
 	uint64_t arm_seq;		  /* armings so far */
-	uint64_t event_seq;		  /* the arming whose event was delivered last */
+	uint64_t event_seq;		  /* the latest arming whose event was delivered */
+	uint64_t event_seen;		  /* bit n: so was the one n before it */
 	struct vb_qp *visit, *visit_last; /* QPs that may have arrivals, in turn */
 	struct vb_qp *hot;		  /* the one an arrival was last found at */
-	uint32_t hot_run;		  /* how often in a row */
+	uint32_t taken;			  /* arrivals since the ready set was looked at */
 	struct vb_qp **members;		  /* QPs that receive here, chained by bit */
 	uint32_t members_size;		  /* entries, a power of two up to 4096 */
 	uint32_t next_bit;

@@ -86,7 +86,8 @@ struct vb_resp_env {
 	/* The facts of @rkey. False: no such key (unknown, deregistered, invalidated). */
 	bool (*lookup_key)(void *ctx, uint32_t rkey, struct vb_key *out);
 	/* Take the next receive of the QP or its SRQ. It belongs to this message until
-	 * complete(); nothing gives it back. */
+	 * complete(); one that is not completed by the end of the message stays with its
+	 * owner, for the next one. */
 	enum vb_take (*take_recv)(void *ctx, struct vb_recv *out);
 	/* Move @length bytes of @payload to @offset of the place. Message form: the whole
 	 * message at once, the environment checks liveness between chunks. Packet form:

@@ -158,8 +158,6 @@ enum vb_verdict vb_rc_resp_message(const struct vb_resp_qp *qp, const struct vb_
 		res->target_err = true;
 		if (!res->recv_taken)
 			res->event = row->event;
-	} else if (row->cls == VB_VC_LOCAL) {
-		res->target_err = res->recv_taken;
 	}
 	if (res->target_err)
 		complete(&r, row->recv);

@@ -79,6 +79,27 @@ static uint64_t arming_of(const struct vb_cq *cq, uint64_t record)
 	return cq->arm_seq - ((cq->arm_seq - record) & VB_EVENT_SEQ_MASK);
 }
 
+/* Is this the first record of an arming? Two readers may come to two records in either
+ * order, so the armings before the last are remembered too. */
+static bool first_record(struct vb_cq *cq, uint64_t seq)
+{
+	uint64_t behind = cq->event_seq - seq;
+
+	if (seq > cq->arm_seq)
+		return false;
+	if (seq > cq->event_seq) {
+		uint64_t ahead = seq - cq->event_seq;
+
+		cq->event_seen = ahead < 64 ? cq->event_seen << ahead | 1 : 1;
+		cq->event_seq = seq;
+		return true;
+	}
+	if (behind >= 64 || cq->event_seen & 1ull << behind)
+		return false;
+	cq->event_seen |= 1ull << behind;
+	return true;
+}
+
 /* Turn a record into an event. NULL for one that is no event, unless @anyway: then the
  * CQ only must be there. */
 static struct vb_cq *deliver(struct vb_engine *engine, struct ibv_comp_channel *channel,
@@ -92,10 +113,7 @@ static struct vb_cq *deliver(struct vb_engine *engine, struct ibv_comp_channel *
 	if (cq && cq->ibv.channel == channel) {
 		vb_spin_lock(&cq->lock);
 		seq = arming_of(cq, record);
-		event = seq > cq->event_seq && seq <= cq->arm_seq;
-		if (event)
-			cq->event_seq = seq;
-		event |= anyway;
+		event = first_record(cq, seq) || anyway;
 		if (event)
 			atomic_fetch_add(&cq->handed, 1);
 		vb_spin_unlock(&cq->lock);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <fcntl.h>
 #include <stdlib.h>
 
 #include "engine/objects.h"
@@ -58,6 +59,21 @@ static void init_public(struct vb_cq *cq, struct vb_context *ctx,
 			     attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 }
 
+/* A channel's pipe must hold a record of each of its CQs. */
+static bool channel_has_room(struct ibv_comp_channel *channel)
+{
+	int fd, size;
+
+	if (!channel || channel->refcnt < 2048)
+		return true;
+	fd = vb_channel_of(channel)->write_fd;
+	size = fcntl(fd, F_GETPIPE_SZ);
+	/* Two records a CQ: one may be there twice. */
+	if (size >= (channel->refcnt + 1) * 16)
+		return true;
+	return fcntl(fd, F_SETPIPE_SZ, size * 4) > size;
+}
+
 static void count_on_channel(struct ibv_comp_channel *channel, int by)
 {
 	if (!channel)
@@ -77,6 +93,10 @@ static struct vb_cq *create(struct vb_context *ctx, const struct ibv_cq_init_att
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		return vb_fail_null(VB_RULE_NO_MEMORY, "CQ");
+	if (!channel_has_room(attr->channel)) {
+		free(cq);
+		return vb_fail_null(VB_RULE_CREATE_CQ_LIMIT, "the channel's pipe cannot grow");
+	}
 	init_public(cq, ctx, attr);
 	if (vb_idtable_add(&ctx->cqs, cq, &cq->ibv.handle)) {
 		free(cq);

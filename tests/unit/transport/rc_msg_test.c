@@ -26,7 +26,7 @@ static void check_row(const struct resp_row *row)
 	assert_int_equal(res.epsn.v, ok ? ROW_PSN + bed.msg.npkts : bed.qp.epsn.v);
 	assert_int_equal(res.msn, ok ? 0 : 0xffffff);
 	assert_int_equal(res.event, row->event);
-	assert_int_equal(res.target_err, fatal || (cls == VB_VC_LOCAL && row->recv != NO_RECV));
+	assert_int_equal(res.target_err, fatal);
 	assert_int_equal(res.rnr_timer, row->verdict == VB_V_RNR ? 12 : 0);
 	assert_false(res.comm_est);
 	assert_int_equal(bed.env.ndone, row->recv != NO_RECV);
