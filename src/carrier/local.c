@@ -407,10 +407,10 @@ static bool env_complete(void *ctx, const struct vb_recv *recv,
 {
 	struct call *c = ctx;
 	struct vb_mbx_arrival *arrival = c->arrival;
-	const struct vb_pub_cq *pub;
+	const struct vb_pub_cq *pub = vb_peer_pub_cq(c->peer, c->row.recv_cq);
 	struct vb_mbx_cq *cq;
 
-	arrival->time_ns = now_ns();
+	arrival->time_ns = pub && pub->timestamps ? now_ns() : 0;
 	arrival->byte_len = completion->byte_len;
 	arrival->imm = completion->imm_or_key;
 	arrival->src_qpn = completion->src_qpn;
@@ -424,7 +424,6 @@ static bool env_complete(void *ctx, const struct vb_recv *recv,
 	if (!c->row.rq_shared)
 		vb_head_advance(c->head, c->index);
 	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
-	pub = vb_peer_pub_cq(c->peer, c->row.recv_cq);
 	if (cq && pub) {
 		if (vb_cq_count(cq, pub))
 			ask_attention(c);

@@ -9,7 +9,7 @@
 int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_fd)
 {
 	struct vb_adapter *a = engine->adapter;
-	struct vb_pub_cq row = {.channel_fd = channel_fd};
+	struct vb_pub_cq row = {.channel_fd = channel_fd, .timestamps = cq->timestamps};
 	uint32_t number;
 	int err = vb_adapter_new_index(a, VB_NUMBER_CQ, &cq->index, &number);
 

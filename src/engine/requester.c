@@ -64,7 +64,7 @@ static void push(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe
 	struct vb_cq *cq = vb_cq_of(qp->ibv.send_cq);
 	struct vb_cqe cqe = {
 		.wr_id = wqe->wr_id,
-		.time_ns = vb_now_ns(),
+		.time_ns = cq->timestamps ? vb_now_ns() : 0,
 		.status = (enum ibv_wc_status)status,
 		.opcode = opcodes[wqe->opcode].wc,
 		.vendor_err = vendor_err,

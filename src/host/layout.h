@@ -164,8 +164,8 @@ static_assert(sizeof(struct vb_pub_qp) == 192, "three cache lines");
 struct vb_pub_cq {
 	_Atomic uint64_t word; /* generation << 1 | live */
 	int32_t channel_fd;    /* owner's number of the write end of the channel's pipe, -1 none */
-	uint32_t pad0;
-	_Atomic uint64_t cqe;	  /* entries; 0: overrun is ignored */
+	uint32_t timestamps;   /* 1: completions are to be stamped */
+	_Atomic uint64_t cqe;  /* entries; 0: overrun is ignored */
 	_Atomic uint64_t removed; /* completions ever polled or dropped */
 	uint64_t pad[4];
 };
@@ -231,7 +231,7 @@ struct vb_mbx_header {
 static inline uint64_t vb_layout_hash(void)
 {
 	const uint64_t facts[] = {
-		4, /* version: raise on a change of meaning */
+		5, /* version: raise on a change of meaning */
 		sizeof(struct vb_pub_header),
 		sizeof(struct vb_pub_key),
 		sizeof(struct vb_pub_qp),

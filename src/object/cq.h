@@ -49,6 +49,7 @@ struct vb_cq {
 	uint32_t index;	   /* in the adapter's CQ table */
 	uint32_t wc_flags; /* IBV_WC_EX_* asked for */
 	bool ignore_overrun;
+	bool timestamps;	       /* some ibv_wc_read_completion_ will be called */
 	_Atomic bool failed;	       /* overrun: CQ_ERR was raised */
 	uint32_t left;		       /* completions an overrun CQ still gives */
 	_Atomic uint32_t users;	       /* QPs that complete here: not 0, busy */

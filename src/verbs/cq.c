@@ -55,6 +55,8 @@ static void init_public(struct vb_cq *cq, struct vb_context *ctx,
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
 	cq->wc_flags = (uint32_t)attr->wc_flags;
+	cq->timestamps = attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
+					   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
 	cq->ignore_overrun = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS &&
 			     attr->flags & IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
 }
