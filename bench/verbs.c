@@ -46,7 +46,7 @@ static void check(int bad, const char *what)
 
 static void open_end(struct end *e, int memfd)
 {
-	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {DEPTH, 1024, 1, 1, 64}};
+	struct ibv_qp_init_attr init = {.qp_type = IBV_QPT_RC, .cap = {2 * DEPTH, 1024, 1, 1, 64}};
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
 	check(!list || !list[0], "device");
