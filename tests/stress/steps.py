@@ -69,6 +69,21 @@ class Case:
         self.victim.resume()
         return self.victim.hear(workers.PATIENCE, line)
 
+    def hear_survivor(self):
+        """The survivor's answer; a victim that stops meanwhile is held, then goes on."""
+        until = time.monotonic() + workers.PATIENCE
+        while time.monotonic() < until:
+            if workers.select.select([self.survivor.process.stdout], [], [], 0.005)[0]:
+                answer = self.survivor.hear()
+                # What ended the survivor's requests was the victim's death, if it died.
+                if answer[1]["dead"] != "0":
+                    self.arrived()
+                return answer
+            if not self.reached and self.arrived() and self.action == "stop":
+                time.sleep(HOLD)
+                self.victim.resume()
+        raise workers.Hang(f"{self.step}: survivor\n{self.survivor.where()}")
+
     def dead(self):
         """The victim is no more."""
         return self.reached and self.action == "kill"
@@ -96,9 +111,11 @@ def hold_or_end(case):
     """Both are busy until the victim comes to the step, at most so many rounds."""
     case.survivor.say("busy rounds=40")
     answer = case.ask("busy rounds=40")
+    # It may come to the step after its own rounds, still serving the other's.
+    heard = case.hear_survivor() if answer else case.survivor.hear()
     if case.dead():
         # The survivor may have finished its rounds before; then a request must find out.
-        word, facts = case.survivor.hear()
+        word, facts = heard
         if facts["dead"] == "0":
             case.survivor.ask("result")
             case.survivor.hear()
@@ -108,7 +125,7 @@ def hold_or_end(case):
         case.survivor.hear()
         killing.check_ends(facts)
         return
-    for word, facts in (answer, case.survivor.hear()):
+    for word, facts in (answer, heard):
         if word != "finished":
             raise AssertionError(f"{case.step}: {word} {facts}")
         workers.good(facts, case.step)
@@ -120,7 +137,12 @@ def quiet(case):
     case.survivor.ask("result")
     case.survivor.hear()
     if case.ask("result"):
-        case.victim.hear()
+        try:
+            case.victim.hear()
+        except workers.Died:
+            if case.action != "kill" or case.victim.process.returncode != -signal.SIGKILL:
+                raise
+            case.reached = True
 
 
 def by_error(case):
