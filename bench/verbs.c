@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The adapter between two processes: bandwidth, latency, message rate, registration. */
 #include <fcntl.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -272,6 +274,8 @@ static void two_processes(int memory)
 
 	check(socketpair(AF_UNIX, SOCK_STREAM, 0, sockets), "socketpair");
 	child = fork();
+	if (!child)
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (memory) {
 		memfd = memfd_create("bench", MFD_ALLOW_SEALING);
 		check(ftruncate(memfd, BUFFER), "memfd");

@@ -116,6 +116,7 @@ enum vb_wc_status vb_datagram_send(struct vb_engine *engine, struct vb_qp *qp, s
 	enum vb_wc_status status = check(qp, wqe);
 	struct iovec iov[VB_MAX_SGE + 1];
 	struct vb_payload payload;
+	struct vb_msg sent; /* *msg, with the payload, which ends with this call */
 	uint8_t grh[GRH_BYTES];
 
 	if (!status)
@@ -135,9 +136,9 @@ enum vb_wc_status vb_datagram_send(struct vb_engine *engine, struct vb_qp *qp, s
 		.src = {.has_qpn = true, .qpn = qp->ibv.qp_num},
 		.length = wqe->length + GRH_BYTES,
 		.imm = wqe->imm,
-		.payload = &payload,
 	};
-	deliver(engine, qp, wqe, msg, res);
-	msg->payload = NULL; /* the spans end with this call */
+	sent = *msg;
+	sent.payload = &payload;
+	deliver(engine, qp, wqe, &sent, res);
 	return VB_WC_SUCCESS;
 }

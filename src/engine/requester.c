@@ -277,14 +277,16 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 	struct iovec iov[VB_MAX_SGE];
 	struct vb_payload payload;
 	struct vb_peer *peer;
-	struct vb_local_request request = {.msg = msg, .qpn = qp->attr.dest_qp_num};
+	struct vb_msg sent; /* *msg, with the payload, which ends with this call */
+	struct vb_local_request request = {.msg = &sent, .qpn = qp->attr.dest_qp_num};
 	enum vb_wc_status status = vb_local_side(engine, qp, wqe, iov, &payload);
 
 	if (status)
 		return status;
 	request.service = qp->ibv.qp_type == IBV_QPT_UC ? VB_SERVICE_UC : VB_SERVICE_RC;
 	describe(qp, wqe, msg);
-	msg->payload = &payload;
+	sent = *msg;
+	sent.payload = &payload;
 	peer = find_peer(engine, qp);
 	if (!peer) {
 		memset(res, 0, sizeof(*res));
@@ -292,7 +294,6 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 		return VB_WC_SUCCESS;
 	}
 	vb_local_send(peer, &request, res);
-	msg->payload = NULL; /* the spans end with this call */
 	/* Its mailbox goes on taking messages when it is dead and somebody overwrote the word
 	 * that would say so: then it is found out where its receives end. */
 	if (res->verdict == VB_V_RNR && vb_peer_check(peer))

@@ -24,7 +24,7 @@ verify()
 		rm -f pan* ./*.trail
 		spin "$@" -a "$model.pml" >spin.out 2>&1 || exit 2
 		# No partial order reduction: its conditions say nothing about `unless`.
-		gcc ${optimize:--O2} -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c 2>gcc.out || exit 2
+		gcc "${optimize:--O2}" -w -DSAFETY -DNOREDUCE -DMEMLIM=3000 -o pan pan.c 2>gcc.out || exit 2
 		./pan -m100000 -w22 >pan.out 2>&1
 		grep -Eq 'errors: [1-9]' pan.out && exit 1
 		grep -Eq 'Search not completed|max search depth too small' pan.out && exit 2
