@@ -149,6 +149,27 @@ static bool pass_over(struct call *c, uint64_t word)
 	return true;
 }
 
+/* The owner is to look at its QP. */
+static void ask_attention(struct call *c)
+{
+	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
+	VB_STEP(ATTENTION_SET);
+	vb_peer_ring(c->peer);
+}
+
+/* None is left: where the latest taken one is unfinished its taker may be dead, and the
+ * owner, who hears of finished ones only, does not know that it can offer it again. */
+static void tell_unfinished(struct call *c)
+{
+	uint64_t last = c->index - 1;
+	uint64_t at = (last & (c->row.rq_size - 1)) * sizeof(*c->arrival);
+	struct vb_mbx_arrival *arrival =
+		vb_peer_mbx_at(c->peer, c->row.rq_arrivals + at, sizeof(*c->arrival));
+
+	if (arrival && vb_arrival_state(atomic_load(&arrival->word)) == VB_ARRIVAL_TAKEN)
+		ask_attention(c);
+}
+
 /* The next receive nobody has: looked at where only we can come, taken where others
  * can. */
 static enum vb_take next_receive(struct call *c)
@@ -159,8 +180,11 @@ static enum vb_take next_receive(struct call *c)
 
 		c->index = atomic_load(c->head);
 		posted = atomic_load_explicit(&c->rq->posted, memory_order_acquire);
-		if (c->index >= posted)
+		if (c->index >= posted) {
+			if (c->row.rq_shared)
+				tell_unfinished(c);
 			return VB_TAKE_NONE;
+		}
 		if (!find_arrival(c))
 			return VB_TAKE_GONE;
 		word = atomic_load(&c->arrival->word);
@@ -179,14 +203,6 @@ static enum vb_take next_receive(struct call *c)
 			return VB_TAKE_OK;
 	}
 	return VB_TAKE_GONE;
-}
-
-/* The owner is to look at its QP. */
-static void ask_attention(struct call *c)
-{
-	vb_ready_set(&c->peer->mbx->attention, c->qp_index % 4096);
-	VB_STEP(ATTENTION_SET);
-	vb_peer_ring(c->peer);
 }
 
 /* The owner of the queue wants to know when few receives are left. */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/engine.h"
 #include "engine/requester.h"
+#include "engine/sort.h"
 #include "host/words.h"
 
 /* A bit stands for all QPs whose index ends in it. */
@@ -10,6 +11,8 @@ static void look_at(struct vb_engine *engine, uint32_t bit)
 		uint32_t token = vb_grace_enter(&engine->grace);
 		struct vb_qp *qp = vb_sparse_get(&engine->qps, index);
 
+		if (qp)
+			vb_sort_attend(engine, qp);
 		if (qp)
 			vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
 		vb_grace_leave(&engine->grace, token);

@@ -166,10 +166,11 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 	vb_engine_forget(engine, qp);
 	vb_sparse_set(&engine->qps, qp->index, NULL);
 	vb_grace_wait(&engine->grace);
-	/* A section that was open may have asked for one more run. */
-	vb_engine_forget(engine, qp);
 	vb_receive_forget(engine, qp);
 	vb_receive_leave(qp);
+	/* A section that was open, or a poller, may have asked for one more run. */
+	vb_engine_forget(engine, qp);
+	vb_grace_wait(&engine->grace);
 	drop_sends(qp);
 	vb_cq_release(vb_cq_of(qp->ibv.send_cq), qp->sq.mask + 1);
 	if (!qp->own_rq.dirty)

@@ -180,17 +180,19 @@ void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp)
 	vb_receive_point_at(engine, qp);
 }
 
-void vb_receive_limit(struct vb_qp *qp)
+void vb_receive_limit(struct vb_srq *srq)
 {
-	struct vb_srq *srq = qp->srq;
-	uint32_t limit = srq ? atomic_load(&srq->limit) : 0;
-	uint64_t left;
+	uint32_t limit = atomic_load_explicit(&srq->limit, memory_order_relaxed);
+	uint64_t head;
 
 	if (!limit)
 		return;
-	left = atomic_load(&srq->rq.posted) - atomic_load(srq->rq.head);
+	head = atomic_load(srq->rq.head);
+	/* Only what is taken after the arming counts. */
+	if (head == atomic_load(&srq->armed_head) || atomic_load(&srq->rq.posted) - head >= limit)
+		return;
 	/* One event an arming, whoever is first to see it. */
-	if (left >= limit || !atomic_compare_exchange_strong(&srq->limit, &limit, 0))
+	if (!atomic_compare_exchange_strong(&srq->limit, &limit, 0))
 		return;
 	atomic_store(&srq->rq.counters->limit, 0);
 	vb_async_post(vb_context_of(srq->ibv.context), IBV_EVENT_SRQ_LIMIT_REACHED, srq->handle);

@@ -29,10 +29,12 @@ void vb_receive_point_at(struct vb_engine *engine, struct vb_qp *qp);
 /** vb_receive_flush() - ERR: what has not arrived completes as flushed when polled */
 void vb_receive_flush(struct vb_engine *engine, struct vb_qp *qp);
 
-/** vb_receive_limit() - Raise the limit event of a QP's SRQ when it is due
- * Context: any thread
+/** vb_receive_limit() - Raise an SRQ's limit event when it is due
+ *
+ * Called where a taker asks for attention, and before a receive is posted: afterwards it
+ * cannot be seen any more that there were fewer.
  */
-void vb_receive_limit(struct vb_qp *qp);
+void vb_receive_limit(struct vb_srq *srq);
 
 /** vb_receive_forget() - RESET: receives and arrivals vanish without completion */
 void vb_receive_forget(struct vb_engine *engine, struct vb_qp *qp);

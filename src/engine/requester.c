@@ -427,7 +427,8 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 {
 	struct vb_sq *sq = &qp->sq;
 
-	vb_receive_limit(qp);
+	if (qp->srq)
+		vb_receive_limit(qp->srq);
 	for (;;) {
 		int state = atomic_load(&qp->state);
 		uint64_t word = atomic_load(&qp->mbx->word);

@@ -7,6 +7,9 @@
 #include "host/liveness.h"
 #include "host/words.h"
 
+/* Whether takers live costs system calls: asked now and then only. */
+#define WATCH_NS 10000000u
+
 static _Atomic uint64_t *word_of(struct vb_rq *rq, uint64_t index)
 {
 	return &rq->records[index & rq->mask].word;
@@ -104,10 +107,12 @@ static void sort(struct vb_engine *engine, struct vb_rq *rq)
 {
 	uint64_t posted = atomic_load_explicit(&rq->posted, memory_order_acquire);
 	uint64_t head = atomic_load(rq->head);
+	uint64_t now = rq->n_pending ? vb_now_ns() : 0;
 	uint32_t kept = 0;
-	/* Whether takers live costs system calls: asked now and then only. */
-	bool check = rq->n_pending && ++rq->looks % 1024 == 0;
+	bool check = now > rq->check_ns;
 
+	if (check)
+		rq->check_ns = now + WATCH_NS;
 	for (uint32_t i = 0; i < rq->n_pending; i++)
 		if (!settle(engine, rq, rq->pending[i], check))
 			rq->pending[kept++] = rq->pending[i];
@@ -125,6 +130,31 @@ static void sort(struct vb_engine *engine, struct vb_rq *rq)
 	}
 }
 
+/* What is pending is looked at again even if nobody polls: the receive of a dead taker may
+ * be the last that there was. */
+static void watch(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_rq *rq = qp->rq;
+
+	if (!rq->n_pending || rq->watched)
+		return;
+	rq->watched = true;
+	vb_engine_wake_at(engine, qp, vb_now_ns() + WATCH_NS);
+}
+
+void vb_sort_attend(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_rq *rq = qp->rq;
+
+	if (!rq->shared || !rq->size)
+		return;
+	vb_spin_lock(&rq->sort_lock);
+	rq->watched = false;
+	sort(engine, rq);
+	watch(engine, qp);
+	vb_spin_unlock(&rq->sort_lock);
+}
+
 static bool list_take(struct vb_rq *rq, struct vb_qp *qp, uint64_t *index)
 {
 	if (qp->inbox == VB_NO_RECEIVE)
@@ -139,6 +169,7 @@ bool vb_sort_take(struct vb_engine *engine, struct vb_qp *qp, uint64_t *index)
 	if (list_take(qp->rq, qp, index))
 		return true;
 	sort(engine, qp->rq);
+	watch(engine, qp);
 	return list_take(qp->rq, qp, index);
 }
 
@@ -178,6 +209,7 @@ uint64_t vb_sort_forget(struct vb_engine *engine, struct vb_qp *qp)
 	pthread_mutex_lock(&rq->post_lock);
 	posted = atomic_load(&rq->posted);
 	qp->inbox = VB_NO_RECEIVE;
+	rq->watched = false;
 	rq->n_pending = 0;
 	rq->sorted = posted;
 	for (uint32_t i = 0; i < rq->size; i++)
@@ -197,6 +229,8 @@ uint64_t vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
 	uint64_t index, arrived = 0;
 
 	vb_spin_lock(&rq->sort_lock);
+	/* The look that was asked for may go with the QP: another QP asks anew. */
+	rq->watched = false;
 	sort(engine, rq);
 	for (uint32_t i = 0; i < rq->n_pending; i++) {
 		_Atomic uint64_t *word = word_of(rq, rq->pending[i]);

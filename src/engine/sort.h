@@ -22,6 +22,14 @@
  */
 bool vb_sort_take(struct vb_engine *engine, struct vb_qp *qp, uint64_t *index);
 
+/** vb_sort_attend() - The engine's look at receives that senders left unfinished
+ *
+ * The receive of a dead one is offered again; while there are others a look is asked for
+ * again.
+ * Context: the engine or a poller on its behalf, in a grace section; takes sort_lock
+ */
+void vb_sort_attend(struct vb_engine *engine, struct vb_qp *qp);
+
 /** vb_sort_flush() - The next receive that a UD QP in ERR flushes; otherwise as vb_sort_take()
  *
  * Arrivals found on the way go into the QP's list: take those first.

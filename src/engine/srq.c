@@ -26,6 +26,7 @@ void vb_engine_srq_destroy(struct vb_engine *engine, struct vb_srq *srq)
 
 void vb_engine_srq_arm(struct vb_srq *srq, uint32_t limit)
 {
+	atomic_store(&srq->armed_head, atomic_load(srq->rq.head));
 	atomic_store(&srq->limit, limit);
 	atomic_store(&srq->rq.counters->limit, limit);
 }

@@ -6,11 +6,14 @@
  */
 #include "engine/engine.h"
 #include "engine/requester.h"
+#include "engine/sort.h"
 #include "engine/thread.h"
 
 static void add_locked(struct vb_engine *engine, struct vb_qp *qp, uint64_t at_ns)
 {
-	atomic_store(&qp->sq.deadline_ns, at_ns);
+	/* A run that comes early does no harm: who still waits asks again. */
+	if (!qp->timed || at_ns < atomic_load(&qp->sq.deadline_ns))
+		atomic_store(&qp->sq.deadline_ns, at_ns);
 	if (!qp->timed) {
 		qp->timed = true;
 		qp->timer_next = engine->timers;
@@ -89,6 +92,8 @@ void vb_engine_due(struct vb_engine *engine)
 		uint32_t token = vb_grace_enter(&engine->grace);
 
 		qp = take_due(engine, now);
+		if (qp)
+			vb_sort_attend(engine, qp);
 		if (qp)
 			vb_requester_run(engine, qp, VB_RUN_BUDGET, true);
 		vb_grace_leave(&engine->grace, token);

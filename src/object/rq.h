@@ -73,7 +73,8 @@ struct vb_rq {
 	struct vb_rq_note *notes; /* by slot */
 	uint64_t *pending;	  /* indexes taken but not finished when looked at */
 	uint32_t n_pending;
-	uint32_t looks; /* at pending ones */
+	bool watched;	   /* the engine is to look at them */
+	uint64_t check_ns; /* when to ask next whether their takers live */
 };
 
 static inline struct vb_rwqe *vb_rq_slot(const struct vb_rq *rq, uint64_t index)

@@ -14,6 +14,7 @@ struct vb_srq {
 	_Atomic uint32_t users;		/* QPs that receive from it: not 0, busy */
 	_Atomic uint32_t events_handed; /* asynchronous events given out */
 	_Atomic uint32_t limit;		/* armed limit, 0 not armed */
+	_Atomic uint64_t armed_head;	/* receives taken when it was armed */
 };
 
 static inline struct vb_srq *vb_srq_of(struct ibv_srq *srq)

@@ -163,6 +163,7 @@ static int post_one(struct vb_srq *srq, const struct ibv_recv_wr *wr)
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > srq->rq.max_sge)
 		return vb_fail(VB_RULE_POST_SRQ_SGE, "srq#%u: num_sge %d, max_sge %u", srq->handle,
 			       wr->num_sge, srq->rq.max_sge);
+	vb_receive_limit(srq);
 	if (vb_receive_post(&srq->rq, wr))
 		return vb_fail(VB_RULE_POST_SRQ_FULL, "srq#%u: max_wr %u", srq->handle,
 			       srq->rq.max_wr);
