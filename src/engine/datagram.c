@@ -38,7 +38,7 @@ static uint16_t ip_checksum(const struct iphdr *ip)
  * IPv6 in all 40. */
 static void make_grh(const struct vb_path *path, uint64_t length, uint8_t grh[GRH_BYTES])
 {
-	uint16_t payload = (uint16_t)(BTH_DETH + length + UDP_ICRC);
+	uint16_t payload = (uint16_t)(BTH_DETH + ((length + 3) & ~3ull) + UDP_ICRC);
 	struct iphdr ip = {.version = 4,
 			   .ihl = 5,
 			   .tos = path->traffic_class,
