@@ -45,7 +45,7 @@ struct vb_engine {
 
 	pthread_mutex_t thread_lock;
 	pthread_t thread;
-	bool thread_runs;
+	_Atomic bool thread_runs;
 	_Atomic bool stop;
 	int epoll_fd, timer_fd, wake_fd;
 	struct vb_port_watch *port; /* NULL: no events of the port */

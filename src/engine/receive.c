@@ -270,6 +270,25 @@ static void tell_comm_est(struct vb_qp *qp)
 	vb_async_post(vb_context_of(qp->ibv.context), IBV_EVENT_COMM_EST, qp->handle);
 }
 
+static uint64_t length_of(const struct vb_rwqe *wqe)
+{
+	uint64_t length = 0;
+
+	for (uint32_t i = 0; i < wqe->num_sge; i++)
+		length += wqe->sge[i].length;
+	return length;
+}
+
+/* No message is longer than the receive it went into, and there are only so many statuses. */
+static void distrust(const struct vb_rwqe *wqe, struct vb_cqe *cqe)
+{
+	if (cqe->opcode == IBV_WC_RECV && cqe->status == IBV_WC_SUCCESS &&
+	    cqe->byte_len > length_of(wqe))
+		cqe->byte_len = (uint32_t)length_of(wqe);
+	if ((unsigned)cqe->status > IBV_WC_GENERAL_ERR)
+		cqe->status = IBV_WC_GENERAL_ERR;
+}
+
 static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index,
 		      struct vb_cqe *cqe)
 {
@@ -292,6 +311,7 @@ static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index
 		.src_qp = record->src_qpn,
 		.wc_flags = record->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV),
 	};
+	distrust(wqe, cqe);
 	if (cqe->status == IBV_WC_SUCCESS && from && length &&
 	    !scatter(engine, qp, wqe, from, length)) {
 		cqe->status = IBV_WC_LOC_PROT_ERR;

@@ -33,6 +33,9 @@
 #define PACE_NS	 50000u
 #define PATIENCE 2000u
 
+/* Answers "not ready" in a row before the next question waits longer. */
+#define RNR_STREAK 32u
+
 /* What an opcode is in the transport and in the completion. */
 static const struct {
 	enum vb_msg_kind kind;
@@ -340,14 +343,59 @@ static struct vb_sq_step unacked_step(struct vb_sq *sq, enum vb_verdict verdict)
 	return (struct vb_sq_step){.kind = VB_STEP_RETRY_AT, .deadline_ns = now + PACE_NS};
 }
 
-static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg_result *res)
+/* Another process is inside an atomic on this memory: it takes microseconds, unless it was
+ * stopped there. Then the ack timer runs as for any silent peer. */
+static bool try_soon(struct vb_sq *sq, enum vb_msg_kind kind, enum vb_verdict verdict,
+		     struct vb_sq_step *next)
+{
+	uint64_t now;
+
+	if (verdict != VB_V_DROP_GONE || (kind != VB_MSG_CMP_SWP && kind != VB_MSG_FETCH_ADD)) {
+		sq->busy_until_ns = 0;
+		return false;
+	}
+	now = vb_now_ns();
+	if (!sq->busy_until_ns)
+		sq->busy_until_ns = vb_timer_after(now, vb_timer_ack_ns(sq->budget.timeout));
+	if (now >= sq->busy_until_ns) {
+		sq->busy_until_ns = 0;
+		return false;
+	}
+	*next = (struct vb_sq_step){.kind = VB_STEP_RETRY_AT, .deadline_ns = now + PACE_NS};
+	return true;
+}
+
+/* A receiver that has not been ready for long is asked less often: its timer is the
+ * shortest wait, not the longest. Where rnr_retry counts, it counts as the program expects. */
+static void ask_less_often(struct vb_sq *sq, enum vb_verdict verdict, struct vb_sq_step *next)
+{
+	uint32_t doublings;
+	uint64_t extra;
+
+	if (verdict != VB_V_RNR) {
+		sq->rnr_streak = 0;
+		return;
+	}
+	sq->rnr_streak++;
+	if (sq->budget.rnr_retry != VB_RNR_FOREVER || sq->rnr_streak < RNR_STREAK)
+		return;
+	doublings = sq->rnr_streak / RNR_STREAK;
+	extra = 10000ull << (doublings < 8 ? doublings : 8);
+	next->deadline_ns += extra;
+}
+
+static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg *msg,
+				   const struct vb_msg_result *res)
 {
 	struct vb_sq_step next;
 
 	if (qp->ibv.qp_type != IBV_QPT_RC)
 		return unacked_step(&qp->sq, res->verdict);
+	if (res->verdict != VB_V_ACCEPTED && try_soon(&qp->sq, msg->kind, res->verdict, &next))
+		return next;
 	vb_rc_sq_verdict(&qp->sq.budget, res->verdict, res->rnr_timer,
 			 res->verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &next);
+	ask_less_often(&qp->sq, res->verdict, &next);
 	return next;
 }
 
@@ -375,7 +423,7 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 		fail(engine, qp, status, 0);
 		return -1;
 	}
-	todo = next_step(qp, &res);
+	todo = next_step(qp, &msg, &res);
 	vb_stat_message(engine->adapter, &msg, qp->ibv.qp_type == IBV_QPT_RC, res.verdict);
 	if (todo.kind == VB_STEP_DONE) {
 		if (res.verdict)

@@ -10,9 +10,8 @@
 #include "engine/port.h"
 #include "host/liveness.h"
 
-static void arm_timer(struct vb_engine *engine)
+static void set_timer(int fd, uint64_t at)
 {
-	uint64_t at = atomic_load(&engine->next_ns);
 	struct itimerspec spec = {0};
 
 	/* All zero disarms; a deadline of 0 means at once. */
@@ -22,7 +21,19 @@ static void arm_timer(struct vb_engine *engine)
 		if (!at)
 			spec.it_value.tv_nsec = 1;
 	}
-	timerfd_settime(engine->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+	timerfd_settime(fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* Whoever changes the earliest deadline sets the timer to it; two that do so at once set
+ * it until what is set is what stands there. */
+static void arm_timer(struct vb_engine *engine)
+{
+	uint64_t at;
+
+	do {
+		at = atomic_load(&engine->next_ns);
+		set_timer(engine->timer_fd, at);
+	} while (at != atomic_load(&engine->next_ns));
 }
 
 static void drain(int fd)
@@ -120,9 +131,16 @@ void vb_engine_start(struct vb_engine *engine)
 
 void vb_thread_wake(struct vb_engine *engine)
 {
+	/* The timer, not the thread: pollers may be there before it. */
+	if (atomic_load(&engine->thread_runs))
+		arm_timer(engine);
+}
+
+static void wake_now(struct vb_engine *engine)
+{
 	uint64_t one = 1;
 
-	if (engine->wake_fd >= 0 && write(engine->wake_fd, &one, sizeof(one)) < 0)
+	if (write(engine->wake_fd, &one, sizeof(one)) < 0)
 		return;
 }
 
@@ -131,7 +149,7 @@ void vb_thread_stop(struct vb_engine *engine)
 	pthread_mutex_lock(&engine->thread_lock);
 	if (engine->thread_runs) {
 		atomic_store(&engine->stop, true);
-		vb_thread_wake(engine);
+		wake_now(engine);
 		pthread_join(engine->thread, NULL);
 		engine->thread_runs = false;
 		close_fds(engine);

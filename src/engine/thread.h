@@ -4,7 +4,7 @@
 
 #include "engine/engine.h"
 
-/** vb_thread_wake() - Make the thread look at the timers again; nothing without a thread */
+/** vb_thread_wake() - Have the thread wake at the earliest deadline; nothing without a thread */
 void vb_thread_wake(struct vb_engine *engine);
 
 /** vb_thread_stop() - End the thread and wait for it
