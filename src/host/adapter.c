@@ -197,7 +197,6 @@ static void destroy(struct vb_adapter *a)
 	vb_numbers_fini(a);
 	pthread_mutex_destroy(&a->space_lock);
 	pthread_mutex_destroy(&a->number_lock);
-	free(a->liveness);
 	free(a);
 }
 

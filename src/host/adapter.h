@@ -2,6 +2,7 @@
 #ifndef VB_HOST_ADAPTER_H
 #define VB_HOST_ADAPTER_H
 
+#include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -50,7 +51,12 @@ enum vb_table {
 struct vb_ids; /* see numbers.c */
 struct vb_peer;
 struct vb_peers;
-struct vb_liveness;
+/* What the kernel walks when the engine thread ends: node -> head, futex word at a fixed
+ * distance from the node. Private memory, so that nobody else can bend the list. */
+struct vb_liveness {
+	struct robust_list_head head;
+	struct robust_list node;
+};
 
 struct vb_adapter {
 	char device[64];
@@ -77,9 +83,9 @@ struct vb_adapter {
 	struct vb_ids *ids[VB_NUMBER_KINDS];
 	_Atomic uint8_t access_used[VB_ACCESSES]; /* entries of our access table */
 	struct vb_peer *self;
-	struct vb_peers *peers;	      /* see peer.c */
-	struct vb_liveness *liveness; /* see liveness.c */
-	const uint8_t *fork_guard;    /* reads 0 in a child made by fork */
+	struct vb_peers *peers;	     /* see peer.c */
+	struct vb_liveness liveness; /* see liveness.c */
+	const uint8_t *fork_guard;   /* reads 0 in a child made by fork */
 	unsigned int users;
 	struct vb_adapter *next;
 };

@@ -2,27 +2,14 @@
 #include "host/liveness.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What the kernel walks when the engine thread ends: node -> head, futex word at a fixed
- * distance from the node. Private memory, so that nobody else can bend the list. */
-struct vb_liveness {
-	struct robust_list_head head;
-	struct robust_list node;
-};
-
 int vb_liveness_engine_start(struct vb_adapter *a)
 {
-	struct vb_liveness *list = a->liveness;
+	struct vb_liveness *list = &a->liveness;
 
-	if (!list)
-		list = calloc(1, sizeof(*list));
-	if (!list)
-		return -ENOMEM;
-	a->liveness = list;
 	list->head.list.next = &list->node;
 	list->node.next = &list->head.list;
 	list->head.futex_offset = (long)((intptr_t)&a->mbx->alive - (intptr_t)&list->node);
@@ -34,11 +21,9 @@ int vb_liveness_engine_start(struct vb_adapter *a)
 
 void vb_liveness_engine_stop(struct vb_adapter *a)
 {
-	if (!a->liveness)
-		return;
 	atomic_store(&a->mbx->alive, 0);
 	/* An empty list; the head stays until the adapter goes, after the thread. */
-	a->liveness->head.list.next = &a->liveness->head.list;
+	a->liveness.head.list.next = &a->liveness.head.list;
 }
 
 bool vb_peer_check(struct vb_peer *p)
