@@ -215,7 +215,8 @@ static uint32_t serve_send(const struct order *order)
 			CHECK(post_ud(&server.end, IBV_WR_SEND, i, &sge, 1, ah, order->qpn,
 				      MANY_QKEY, IBV_SEND_SIGNALED) == 0);
 		else
-			CHECK(post_send(&server.end, i, &sge, 1, IBV_SEND_SIGNALED) == 0);
+			CHECK(post_rdma(&server.end, order->opcode, order->first + i, &sge, 1,
+					order->addr, order->rkey, IBV_SEND_SIGNALED) == 0);
 		wait_wc(server.end.send_cq, &wc);
 	}
 	if (ah)
@@ -320,7 +321,8 @@ void remote_send(struct remote *remote, const struct verbs_end *to, uint32_t fir
 			      .gid_index = to->opts.gid_index,
 			      .first = first,
 			      .count = count,
-			      .size = size};
+			      .size = size,
+			      .opcode = IBV_WR_SEND};
 
 	remote_say(remote, &order);
 }

@@ -64,7 +64,8 @@ void message_count(struct tally *tally, const uint8_t *from, uint32_t size);
 enum order_op {
 	ORDER_OPEN,    /* type, sender; gives qpn, gid, psn */
 	ORDER_CONNECT, /* qpn, gid, psn: to RTS */
-	ORDER_SEND,    /* count messages of size from number on; to qpn, gid (UD); ret: status */
+	ORDER_SEND,    /* count messages of size from number on; to qpn, gid (UD), or with
+			* opcode to addr, rkey; ret: status */
 	ORDER_QUIT,
 };
 
@@ -74,6 +75,9 @@ struct order {
 	uint32_t sender, qpn, psn, first, count, size;
 	union ibv_gid gid;
 	int gid_index;
+	enum ibv_wr_opcode opcode;
+	uint64_t addr;
+	uint32_t rkey, unused;
 };
 
 struct remote {
