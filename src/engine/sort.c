@@ -38,8 +38,9 @@ void vb_sort_done(struct vb_rq *rq, uint64_t index)
 	atomic_fetch_sub(&rq->outstanding, 1);
 }
 
-/* Offer a receive nobody will finish to the next sender. */
-static void offer_again(struct vb_rq *rq, uint64_t index)
+/* Offer a receive nobody will finish to the next sender. A slot that a stopped process may
+ * still write to is kept, with its space in the mailbox: posting passes it over for good. */
+static void offer_again(struct vb_rq *rq, uint64_t index, bool keep_slot)
 {
 	const struct vb_rwqe *wqe = vb_rq_slot(rq, index);
 	struct ibv_sge sges[VB_MAX_SGE];
@@ -48,7 +49,10 @@ static void offer_again(struct vb_rq *rq, uint64_t index)
 
 	memcpy(sges, wqe->sge, wqe->num_sge * sizeof(sges[0]));
 	/* Under the same lock as the program's posts: what is given back fits. */
-	vb_sort_done(rq, index);
+	if (keep_slot)
+		atomic_fetch_sub(&rq->outstanding, 1);
+	else
+		vb_sort_done(rq, index);
 	vb_receive_post(rq, &wr);
 }
 
@@ -99,7 +103,7 @@ static bool settle(struct vb_engine *engine, struct vb_rq *rq, uint64_t index, b
 		/* Given up by its taker; or scribbled: nobody may fill it any more. */
 		vb_arrival_flush(word_of(rq, index), index);
 	}
-	offer_again(rq, index);
+	offer_again(rq, index, false);
 	return true;
 }
 
@@ -223,6 +227,27 @@ uint64_t vb_sort_forget(struct vb_engine *engine, struct vb_qp *qp)
 	return arrived;
 }
 
+/* What is taken for the QP and not finished is offered to others. Its takers were waited for: they
+ * are dead, or stopped. */
+static void leave_unfinished(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_rq *rq = qp->rq;
+	uint32_t kept = 0;
+
+	for (uint32_t i = 0; i < rq->n_pending; i++) {
+		uint64_t index = rq->pending[i];
+		_Atomic uint64_t *word = word_of(rq, index);
+		uint64_t seen = atomic_load(word);
+
+		if (vb_arrival_state(seen) == VB_ARRIVAL_TAKEN &&
+		    vb_arrival_qp(seen) == qp->index && vb_arrival_void(word, seen))
+			offer_again(rq, index, !taker_is_dead(engine, vb_arrival_slot(seen)));
+		else
+			rq->pending[kept++] = index;
+	}
+	rq->n_pending = kept;
+}
+
 uint64_t vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
 {
 	struct vb_rq *rq = qp->rq;
@@ -232,18 +257,12 @@ uint64_t vb_sort_leave(struct vb_engine *engine, struct vb_qp *qp, bool gone)
 	/* The look that was asked for may go with the QP: another QP asks anew. */
 	rq->watched = false;
 	sort(engine, rq);
-	for (uint32_t i = 0; i < rq->n_pending; i++) {
-		_Atomic uint64_t *word = word_of(rq, rq->pending[i]);
-		uint64_t seen = atomic_load(word);
-
-		if (vb_arrival_state(seen) == VB_ARRIVAL_TAKEN && vb_arrival_qp(seen) == qp->index)
-			vb_arrival_void(word, seen);
-	}
+	leave_unfinished(engine, qp);
 	/* What was published meanwhile goes to the list, what was not is offered again. */
 	sort(engine, rq);
 	while (gone && list_take(rq, qp, &index)) {
 		vb_arrival_void(word_of(rq, index), atomic_load(word_of(rq, index)));
-		offer_again(rq, index);
+		offer_again(rq, index, false);
 		arrived++;
 	}
 	vb_spin_unlock(&rq->sort_lock);

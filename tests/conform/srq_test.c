@@ -792,6 +792,48 @@ static void left_by_target(void *arg)
 	close_end();
 }
 
+/* A sender that stopped while it filled a record, and goes on long after its target has left,
+ * writes over nobody else's. */
+#define RING 128u /* slots of a queue of 8 */
+
+static void late_writer(void *arg)
+{
+	uint32_t size = (uint32_t)(uintptr_t)arg;
+	struct order order = {
+		.op = ORDER_SEND, .count = 8, .opcode = IBV_WR_SEND, .size = size - 9};
+	struct tally tally = {.got = 0};
+	struct verbs_end target;
+	struct remote victim, other;
+
+	open_up(8);
+	post_slots(0, 8);
+	remote_start(&victim, 0, IBV_QPT_RC, "SEND_COPIED:stop");
+	remote_start(&other, 1, IBV_QPT_RC, NULL);
+	target = end;
+	target.qp = many_qp(&end, IBV_QPT_RC, srq);
+	remote_connect(&victim, &target);
+	CHECK(ibv_destroy_qp(end.qp) == 0);
+	end.qp = many_qp(&end, IBV_QPT_RC, srq);
+	remote_connect(&other, &end);
+	remote_send(&victim, &target, 0, 1, size);
+	CHECK(!remote_stopped(&victim));
+	CHECK(ibv_destroy_qp(target.qp) == 0);
+	/* Round the ring: when it goes on, an arrival waits where it was writing. */
+	for (; order.first < 2 * RING; order.first += 8) {
+		CHECK(remote_ask(&other, &order) == 0);
+		if (order.first == RING - 8) {
+			remote_resume(&victim);
+			CHECK(remote_hear(&victim) == IBV_WC_RETRY_EXC_ERR);
+		}
+		for (int i = 0; i < 8; i++)
+			receive(&tally, true);
+	}
+	CHECK(!tally.gaps && tally.next[1] == order.first && no_wc(end.recv_cq));
+	remote_quit(&victim);
+	remote_quit(&other);
+	close_end();
+}
+
 static void stopped(void *arg)
 {
 	hurt(arg, "stop");
@@ -820,6 +862,13 @@ static void test_left_by_target(void **state)
 	assert_int_equal(run_in_child(left_by_target, "error"), 0);
 }
 
+static void test_late_writer(void **state)
+{
+	assert_int_equal(run_in_child(late_writer, (void *)40), 0);
+	assert_int_equal(run_in_child(late_writer, (void *)700), 0);
+	assert_int_equal(run_in_child(late_writer, (void *)1500), 0);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -839,6 +888,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_stopped),
 		cmocka_unit_test(test_killed),
 		cmocka_unit_test(test_left_by_target),
+		cmocka_unit_test(test_late_writer),
 	};
 
 	many_main(argc, argv);

@@ -334,8 +334,9 @@ static void dropped(void *arg)
 	CHECK(wc.status == IBV_WC_WR_FLUSH_ERR && wc.wr_id == 9);
 	send_ok(8, other.qp->qp_num, MANY_QKEY);
 	CHECK(no_wc(end.recv_cq));
+	qpn = other.qp->qp_num;
 	CHECK(ibv_destroy_qp(other.qp) == 0);
-	send_ok(8, other.qp->qp_num, MANY_QKEY);
+	send_ok(8, qpn, MANY_QKEY);
 	close_end();
 }
 CASE_IN_CHILD(dropped)
