@@ -52,6 +52,21 @@ int vb_rq_init(struct vb_rq *rq, uint32_t max_wr, uint32_t max_sge, uint32_t pd,
 	return 0;
 }
 
+int vb_rq_resize(struct vb_rq *rq, uint32_t max_wr)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&rq->post_lock);
+	if (max_wr < atomic_load(&rq->outstanding))
+		err = -EINVAL;
+	else if (max_wr > rq->size || power_of_two(max_wr + SPARE_SLOTS) > rq->size)
+		err = -ENOSPC;
+	else
+		rq->max_wr = max_wr;
+	pthread_mutex_unlock(&rq->post_lock);
+	return err;
+}
+
 void vb_rq_fini(struct vb_rq *rq)
 {
 	free_all(rq);

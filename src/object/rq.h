@@ -45,12 +45,12 @@ struct vb_rq {
 	uint8_t *slots;
 	uint32_t stride;
 	uint32_t mask;
-	uint32_t size;	  /* slots, a power of two; 0: no receive queue */
-	uint32_t max_wr;  /* receives that may be outstanding, at most size */
-	uint32_t max_sge; /* elements of one */
-	uint32_t pd;	  /* number of the PD its elements are checked in */
-	bool shared;	  /* several initiators take from it */
-	bool dirty;	  /* a peer that stopped may still write to the rings: never reuse them */
+	uint32_t size;		 /* slots, a power of two; 0: no receive queue */
+	_Atomic uint32_t max_wr; /* receives that may be outstanding, at most size */
+	uint32_t max_sge;	 /* elements of one */
+	uint32_t pd;		 /* number of the PD its elements are checked in */
+	bool shared;		 /* several initiators take from it */
+	bool dirty; /* a peer that stopped may still write to the rings: never reuse them */
 	_Atomic uint64_t posted;
 	_Atomic uint64_t polled; /* one initiator: all below were consumed, or forgotten by RESET */
 	_Atomic uint32_t outstanding; /* several: posted and not consumed */
@@ -90,6 +90,12 @@ static inline struct vb_rwqe *vb_rq_slot(const struct vb_rq *rq, uint64_t index)
  * Return:  0, -ENOMEM
  */
 int vb_rq_init(struct vb_rq *rq, uint32_t max_wr, uint32_t max_sge, uint32_t pd, bool shared);
+
+/** vb_rq_resize() - Let more or fewer receives be outstanding, within the slots that are there
+ * @rq:     A shared one
+ * Return:  0, -EINVAL: more are outstanding now, -ENOSPC: it would need more slots
+ */
+int vb_rq_resize(struct vb_rq *rq, uint32_t max_wr);
 
 /** vb_rq_fini() - Free it */
 void vb_rq_fini(struct vb_rq *rq);

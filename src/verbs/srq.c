@@ -90,21 +90,49 @@ int vb_get_srq_num(struct ibv_srq *srq, uint32_t *num)
 	return vb_fail(VB_RULE_SRQ_NUMBER, "srq#%u is a basic one", srq->handle);
 }
 
+/* Everything is checked before anything is changed. */
+static int check_modify(struct vb_context *ctx, const struct vb_srq *srq,
+			const struct ibv_srq_attr *attr, int mask)
+{
+	uint32_t limit = (uint32_t)ctx->device->attr.orig_attr.max_srq_wr;
+	uint32_t max_wr = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->rq.max_wr;
+
+	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
+		return vb_fail(VB_RULE_MODIFY_SRQ_MASK, "mask=0x%x", mask);
+	if (!max_wr || max_wr > limit)
+		return vb_fail(VB_RULE_MODIFY_SRQ_SIZE, "srq#%u: max_wr=%u of 1..%u", srq->handle,
+			       max_wr, limit);
+	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > max_wr)
+		return vb_fail(VB_RULE_MODIFY_SRQ_LIMIT, "srq_limit=%u max_wr=%u", attr->srq_limit,
+			       max_wr);
+	return 0;
+}
+
+static int resize(struct vb_srq *srq, uint32_t max_wr)
+{
+	int err = vb_rq_resize(&srq->rq, max_wr);
+
+	if (err == -EINVAL)
+		return vb_fail(VB_RULE_MODIFY_SRQ_SIZE, "srq#%u: max_wr=%u, %u are outstanding",
+			       srq->handle, max_wr, atomic_load(&srq->rq.outstanding));
+	if (err)
+		return vb_fail(VB_RULE_NOT_SUPPORTED,
+			       "ibv_modify_srq IBV_SRQ_MAX_WR=%u: more slots than it has", max_wr);
+	return 0;
+}
+
 int ibv_modify_srq(struct ibv_srq *ibv, struct ibv_srq_attr *attr, int mask)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_srq *srq = vb_srq_of(ibv);
 	int err = vb_check_object(ctx, &ctx->srqs, ibv->handle, srq, "SRQ");
 
+	if (!err)
+		err = check_modify(ctx, srq, attr, mask);
+	if (!err && mask & IBV_SRQ_MAX_WR)
+		err = resize(srq, attr->max_wr);
 	if (err)
 		return err;
-	if (mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT))
-		return vb_fail(VB_RULE_MODIFY_SRQ_MASK, "mask=0x%x", mask);
-	if (mask & IBV_SRQ_MAX_WR)
-		return vb_fail(VB_RULE_NOT_SUPPORTED, "ibv_modify_srq IBV_SRQ_MAX_WR");
-	if (mask & IBV_SRQ_LIMIT && attr->srq_limit > srq->rq.max_wr)
-		return vb_fail(VB_RULE_MODIFY_SRQ_LIMIT, "srq_limit=%u max_wr=%u", attr->srq_limit,
-			       srq->rq.max_wr);
 	if (mask & IBV_SRQ_LIMIT)
 		vb_engine_srq_arm(srq, attr->srq_limit);
 	return 0;

@@ -320,6 +320,45 @@ static void modify(void *arg)
 }
 CASE_IN_CHILD(modify)
 
+/* Case 40: as many as the new size says, with what was posted before. */
+static void resized(void *arg)
+{
+	struct ibv_srq_attr attr, now;
+	struct tally tally = {.got = 0};
+	struct ibv_device_attr dev;
+	struct ibv_sge sge;
+
+	rule_log_start();
+	open_up(DEEP);
+	CHECK(ibv_query_device(end.context, &dev) == 0);
+	post_slots(0, 10);
+	attr = (struct ibv_srq_attr){.max_wr = 9, .srq_limit = 3};
+	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == EINVAL);
+	CHECK(rule_said("modify-srq-size"));
+	attr.max_wr = (uint32_t)dev.max_srq_wr + 1;
+	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == EINVAL);
+	CHECK(rule_said("modify-srq-size"));
+	attr.max_wr = 0;
+	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR) == EINVAL);
+	attr = (struct ibv_srq_attr){.max_wr = 30, .srq_limit = 31};
+	CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT) == EINVAL);
+	CHECK(ibv_query_srq(srq, &now) == 0 && now.max_wr == DEEP && now.srq_limit == 0);
+	for (int up = 0; up < 2; up++) {
+		attr = (struct ibv_srq_attr){.max_wr = up ? 30 : 10, .srq_limit = 7};
+		CHECK(ibv_modify_srq(srq, &attr, IBV_SRQ_MAX_WR | (up ? IBV_SRQ_LIMIT : 0)) == 0);
+		CHECK(ibv_query_srq(srq, &now) == 0 && now.max_wr >= attr.max_wr);
+		CHECK(now.srq_limit == (up ? 7 : 0));
+		if (up)
+			post_slots(10, 20);
+		sge = slots_sge(&in, 100);
+		CHECK(post_srq(srq, 100, &sge, 1) == ENOMEM);
+	}
+	CHECK(arm(0) == 0);
+	has_receives(30, 0, &tally);
+	close_end();
+}
+CASE_IN_CHILD(resized)
+
 static void post_errors(void *arg)
 {
 	struct ibv_recv_wr list[DEEP + 4], *bad;
@@ -872,23 +911,15 @@ static void test_late_writer(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_creation),
-		cmocka_unit_test(test_limits),
-		cmocka_unit_test(test_with_qps),
-		cmocka_unit_test(test_modify),
-		cmocka_unit_test(test_post_errors),
-		cmocka_unit_test(test_mixed),
-		cmocka_unit_test(test_many_processes),
-		cmocka_unit_test(test_domains),
-		cmocka_unit_test(test_limit_event),
-		cmocka_unit_test(test_limit_below),
-		cmocka_unit_test(test_last_wqe),
-		cmocka_unit_test(test_given_back),
-		cmocka_unit_test(test_destroyed_with_event),
-		cmocka_unit_test(test_stopped),
-		cmocka_unit_test(test_killed),
-		cmocka_unit_test(test_left_by_target),
-		cmocka_unit_test(test_late_writer),
+		cmocka_unit_test(test_creation),       cmocka_unit_test(test_limits),
+		cmocka_unit_test(test_with_qps),       cmocka_unit_test(test_modify),
+		cmocka_unit_test(test_resized),	       cmocka_unit_test(test_post_errors),
+		cmocka_unit_test(test_mixed),	       cmocka_unit_test(test_many_processes),
+		cmocka_unit_test(test_domains),	       cmocka_unit_test(test_limit_event),
+		cmocka_unit_test(test_limit_below),    cmocka_unit_test(test_last_wqe),
+		cmocka_unit_test(test_given_back),     cmocka_unit_test(test_destroyed_with_event),
+		cmocka_unit_test(test_stopped),	       cmocka_unit_test(test_killed),
+		cmocka_unit_test(test_left_by_target), cmocka_unit_test(test_late_writer),
 	};
 
 	many_main(argc, argv);
