@@ -40,10 +40,32 @@ static void test_sizes(void **state)
 		}
 }
 
+/* Within the slots that are there; never below what is outstanding. */
+static void test_resize(void **state)
+{
+	struct vb_rq rq = {0};
+
+	assert_int_equal(vb_rq_init(&rq, 16, 1, 0, true), 0);
+	atomic_store(&rq.outstanding, 10);
+	assert_int_equal(vb_rq_resize(&rq, 9), -EINVAL);
+	assert_int_equal(rq.max_wr, 16);
+	for (uint32_t wr = 10; wr <= 2 * rq.size; wr++) {
+		uint32_t before = rq.max_wr;
+		int err = vb_rq_resize(&rq, wr);
+
+		/* Slots that stopped takers hold leave room for all of them. */
+		assert_int_equal(err, wr < rq.size / 2 + 1 ? 0 : -ENOSPC);
+		assert_int_equal(rq.max_wr, err ? before : wr);
+	}
+	assert_int_equal(vb_rq_resize(&rq, UINT32_MAX), -ENOSPC);
+	vb_rq_fini(&rq);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_resize),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
