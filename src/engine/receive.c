@@ -195,6 +195,7 @@ void vb_receive_limit(struct vb_srq *srq)
 	if (!atomic_compare_exchange_strong(&srq->limit, &limit, 0))
 		return;
 	atomic_store(&srq->rq.counters->limit, 0);
+	vb_explain(VB_RULE_SRQ_DISARMED, "srq#%u: the limit %u was reached", srq->handle, limit);
 	vb_async_post(vb_context_of(srq->ibv.context), IBV_EVENT_SRQ_LIMIT_REACHED, srq->handle);
 }
 

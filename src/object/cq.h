@@ -51,6 +51,7 @@ struct vb_cq {
 	bool ignore_overrun;
 	bool timestamps;	       /* some ibv_wc_read_completion_ will be called */
 	_Atomic bool failed;	       /* overrun: CQ_ERR was raised */
+	_Atomic uint64_t demand;       /* work requests its QPs may have outstanding */
 	uint32_t left;		       /* completions an overrun CQ still gives */
 	_Atomic uint32_t users;	       /* QPs that complete here: not 0, busy */
 	_Atomic uint32_t handed;       /* events given out by ibv_get_cq_event */

@@ -74,8 +74,30 @@ static void fini_public(struct vb_qp *qp)
 	free(qp);
 }
 
+/* How many completions may come at a time: more than the CQ has entries is allowed, and
+ * the usual cause of an overrun later. */
+static void count_demand(struct vb_qp *qp, bool more)
+{
+	struct vb_cq *cqs[] = {vb_cq_of(qp->ibv.send_cq), vb_cq_of(qp->ibv.recv_cq)};
+	uint32_t demand[] = {qp->cap.max_send_wr, qp->cap.max_recv_wr};
+
+	for (int i = 0; i < 2; i++) {
+		if (!more) {
+			atomic_fetch_sub(&cqs[i]->demand, demand[i]);
+			continue;
+		}
+		atomic_fetch_add(&cqs[i]->demand, demand[i]);
+		if (atomic_load(&cqs[i]->demand) > (uint64_t)cqs[i]->ibv.cqe)
+			vb_explain(VB_RULE_CQ_SMALL,
+				   "cq#%u has %d entries; the queues of its QPs add up to %llu",
+				   cqs[i]->ibv.handle, cqs[i]->ibv.cqe,
+				   (unsigned long long)atomic_load(&cqs[i]->demand));
+	}
+}
+
 static void count_parents(struct vb_qp *qp, int by)
 {
+	count_demand(qp, by > 0);
 	vb_pd_hold(vb_qp_pd(qp), by);
 	atomic_fetch_add(&vb_cq_of(qp->ibv.send_cq)->users, (uint32_t)by);
 	atomic_fetch_add(&vb_cq_of(qp->ibv.recv_cq)->users, (uint32_t)by);
