@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Notes that accompany no failure: what is going to go wrong, said before it does. */
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+
+#include <cmocka.h>
+
+#include "lib/rule.h"
+#include "lib/verbs_pair.h"
+
+static struct ibv_context *context;
+static struct ibv_pd *pd;
+
+static int open_device(void **state)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+
+	context = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	ibv_free_device_list(list);
+	pd = context ? ibv_alloc_pd(context) : NULL;
+	return pd ? 0 : -1;
+}
+
+static int close_device(void **state)
+{
+	return ibv_dealloc_pd(pd) || ibv_close_device(context);
+}
+
+static struct ibv_qp *make_qp(struct ibv_cq *cq, uint32_t sends, uint32_t recvs)
+{
+	struct ibv_qp_init_attr init = {.send_cq = cq,
+					.recv_cq = cq,
+					.qp_type = IBV_QPT_RC,
+					.cap = {sends, recvs, 1, 1, 0}};
+
+	return ibv_create_qp(pd, &init);
+}
+
+/* The sum of the queues is said at creation, not at the overrun. */
+static void test_small_cq(void **state)
+{
+	struct ibv_cq *cq = ibv_create_cq(context, 10, NULL, NULL, 0);
+	struct ibv_qp *fits = make_qp(cq, 5, 5), *more;
+
+	assert_non_null(fits);
+	assert_false(rule_said("cq-small"));
+	more = make_qp(cq, 1, 0);
+	assert_non_null(more);
+	assert_true(rule_said("cq-small"));
+	assert_int_equal(ibv_destroy_qp(more), 0);
+	assert_int_equal(ibv_destroy_qp(fits), 0);
+	/* What was destroyed no longer counts. */
+	fits = make_qp(cq, 10, 0);
+	assert_false(rule_said("cq-small"));
+	assert_int_equal(ibv_destroy_qp(fits), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+}
+
+/* Waiting on a channel whose CQ holds completions and is not armed never ends. */
+static void test_unarmed_wait(void **state)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(context);
+	struct ibv_cq *cq = ibv_create_cq(context, 10, NULL, channel, 0), *got;
+	struct ibv_qp *qp = make_qp(cq, 4, 4);
+	struct ibv_qp_attr error = {.qp_state = IBV_QPS_ERR};
+	struct ibv_qp_attr init = {.qp_state = IBV_QPS_INIT, .port_num = 1};
+	struct ibv_send_wr wr = {.opcode = IBV_WR_SEND, .send_flags = IBV_SEND_SIGNALED}, *bad;
+	void *user;
+
+	assert_int_equal(fcntl(channel->fd, F_SETFL, O_NONBLOCK), 0);
+	assert_int_equal(ibv_get_cq_event(channel, &got, &user), -1);
+	assert_false(rule_said("wait-unarmed"));
+	assert_int_equal(
+		ibv_modify_qp(qp, &init,
+			      IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS),
+		0);
+	assert_int_equal(ibv_modify_qp(qp, &error, IBV_QP_STATE), 0);
+	assert_int_equal(ibv_post_send(qp, &wr, &bad), 0);
+	assert_int_equal(ibv_get_cq_event(channel, &got, &user), -1);
+	assert_true(rule_said("wait-unarmed"));
+	assert_int_equal(ibv_destroy_qp(qp), 0);
+	assert_int_equal(ibv_destroy_cq(cq), 0);
+	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_small_cq),
+		cmocka_unit_test(test_unarmed_wait),
+	};
+
+	rule_log_start();
+	return cmocka_run_group_tests(tests, open_device, close_device);
+}
