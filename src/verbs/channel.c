@@ -16,6 +16,7 @@
 #include "engine/receive.h"
 #include "host/eventpipe.h"
 #include "host/notify.h"
+#include "host/words.h"
 #include "object/channel.h"
 #include "object/device.h"
 #include "verbs/check.h"
@@ -142,6 +143,23 @@ static int read_failed(const struct ibv_comp_channel *channel, ssize_t n)
 			      n < 0 ? strerror(errno) : "not a record");
 }
 
+/* A CQ of the channel that will raise no event though completions wait in it. */
+static int hint_unarmed(void *object, void *arg)
+{
+	struct vb_cq *cq = object;
+	uint64_t waiting;
+
+	if (cq->ibv.channel != arg || vb_arm_state(atomic_load(&cq->mbx->arm)) != VB_ARM_NONE)
+		return 0;
+	waiting = atomic_load(&cq->mbx->added) - atomic_load(&cq->pub->removed);
+	if (waiting)
+		vb_explain(
+			VB_RULE_WAIT_UNARMED,
+			"channel fd=%d is waited on, cq#%u is not armed and holds %llu completions",
+			cq->ibv.channel->fd, cq->ibv.handle, (unsigned long long)waiting);
+	return 0;
+}
+
 int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void **cq_context)
 {
 	struct vb_context *ctx = vb_context_of(channel->context);
@@ -151,6 +169,9 @@ int ibv_get_cq_event(struct ibv_comp_channel *channel, struct ibv_cq **cq, void 
 
 	if (vb_check_alive(ctx, "ibv_get_cq_event"))
 		return -1;
+	if (vb_explain_on() &&
+	    poll(&(struct pollfd){.fd = channel->fd, .events = POLLIN}, 1, 0) == 0)
+		vb_idtable_each(&ctx->cqs, hint_unarmed, channel);
 	while (!found) {
 		n = read(channel->fd, &record, sizeof(record));
 		if (n != (ssize_t)sizeof(record))
