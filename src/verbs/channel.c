@@ -155,7 +155,7 @@ static int hint_unarmed(void *object, void *arg)
 	if (waiting)
 		vb_explain(
 			VB_RULE_WAIT_UNARMED,
-			"channel fd=%d is waited on, cq#%u is not armed and holds %llu completions",
+			"channel fd=%d is waited on: cq#%u holds %llu completions and is not armed",
 			cq->ibv.channel->fd, cq->ibv.handle, (unsigned long long)waiting);
 	return 0;
 }
