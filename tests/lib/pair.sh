@@ -18,6 +18,7 @@
 #   --repeat N      N pairs one after the other; ends at the first that fails
 #   --timeout SEC   for each process; 60 if not said
 #   --host HOST     where the client connects, 127.0.0.1 if not said
+#   --slot N        one of 0...11: pairs that run at the same time take different ports
 #   --show          print what the client printed although all went well
 #   --no-device     run the programs as they are, not on our libraries
 #
@@ -39,9 +40,10 @@ pair_listens() {
 # A free port below the range the kernel hands out by itself, so that nobody's outgoing
 # connection takes it between here and the server's bind.
 pair_port() {
-	local port
+	local port first=20000 count=12000
+	[ -z "${pair_slot:-}" ] || { count=1000 && first=$((first + pair_slot * count)); }
 	while :; do
-		port=$((20000 + SRANDOM % 12000))
+		port=$((first + SRANDOM % count))
 		pair_listens "$port" || break
 	done
 	printf '%d\n' "$port"
@@ -118,7 +120,7 @@ pair_verdict() {
 }
 
 pair_options() {
-	pair_user='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0
+	pair_user='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0 pair_slot=''
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--as-nobody) pair_user=nobody ;;
@@ -131,6 +133,7 @@ pair_options() {
 		--repeat) pair_repeat=$2 && shift ;;
 		--timeout) pair_timeout=$2 && shift ;;
 		--host) pair_host=$2 && shift ;;
+		--slot) pair_slot=$2 && shift ;;
 		-*) printf 'pair.sh: unknown option %s\n' "$1" >&2 && return 2 ;;
 		*) break ;;
 		esac

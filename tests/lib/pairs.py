@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Tables of two-sided runs for the tests of unmodified programs (tests/lib/pair.sh)."""
+import concurrent.futures
 import os
+import queue
 import shutil
 import subprocess
 import sys
@@ -27,26 +29,43 @@ def run_pair(argv, *options):
     return done.returncode == 0, done.stdout
 
 
-def run_table(cases, *options, give_up_after=3):
+def run_table(cases, *options, give_up_after=3, jobs=1):
     """Run every case, say which failed and how; the exit status for the whole table.
 
     A case is (argv, extra pair.sh options...). After some failures in a row the rest is
-    named and left out: where nothing works the first outputs say why.
+    named and left out: where nothing works the first outputs say why. jobs pairs run at
+    the same time: perftest's bandwidth tools sleep for most of a short run.
     """
-    failed, in_a_row = [], 0
-    for number, (argv, *extra) in enumerate(cases):
+    failed, in_a_row, tried = [], 0, 0
+    slots = queue.SimpleQueue()
+    for slot in range(jobs):
+        slots.put(slot)
+
+    def run_case(case):
+        argv, *extra = case
+        slot = slots.get()
         start = time.monotonic()
-        good, output = run_pair(argv, *options, *extra)
-        name = " ".join(argv) + "".join(f" {option}" for option in extra)
-        print(f"{'ok    ' if good else 'FAILED'} {time.monotonic() - start:6.2f} s  {name}",
-              flush=True)
-        in_a_row = 0 if good else in_a_row + 1
-        if not good:
-            print(output, flush=True)
-            failed.append(name)
-        if in_a_row == give_up_after:
-            left = len(cases) - number - 1
-            print(f"{in_a_row} failures in a row: {left} cases not tried")
-            break
+        good, output = run_pair(argv, *options, *extra,
+                                *(("--slot", str(slot)) if jobs > 1 else ()))
+        took = time.monotonic() - start
+        slots.put(slot)
+        return good, output, took
+
+    with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+        # In order; results come while later ones run.
+        results = [pool.submit(run_case, case) for case in cases]
+        for (argv, *extra), result in zip(cases, results):
+            good, output, took = result.result()
+            tried += 1
+            name = " ".join(argv) + "".join(f" {option}" for option in extra)
+            print(f"{'ok    ' if good else 'FAILED'} {took:6.2f} s  {name}", flush=True)
+            in_a_row = 0 if good else in_a_row + 1
+            if not good:
+                print(output, flush=True)
+                failed.append(name)
+            if in_a_row == give_up_after:
+                print(f"{in_a_row} failures in a row: {len(cases) - tried} cases not tried")
+                pool.shutdown(cancel_futures=True)
+                break
     print(f"{len(cases)} cases, {len(failed)} failed" + "".join(f"\n  {name}" for name in failed))
     return 1 if failed else 0

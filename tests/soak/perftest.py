@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""The perftest table with the tools' own numbers, 20 times each, as uid 65534."""
+"""All combinations of perftest's options, 20 times each, as uid 65534.
+
+    tests/soak/perftest.py [TIMES [PAIRS AT A TIME]]
+"""
 import os
 import sys
 
@@ -9,5 +12,11 @@ import app_cases
 import pairs
 
 pairs.need("ib_send_bw", "ib_write_lat", "ib_read_bw", "ib_atomic_lat", "setpriv")
-sys.exit(pairs.run_table(app_cases.perftest(sizes_iterations="1000"),
-                         "--as-nobody", "--repeat", "20", "--timeout", "120"))
+AMOUNT = {"-n": "1600", "-a": "1008", "-D": "2"}
+times = sys.argv[1] if len(sys.argv) > 1 else "20"
+jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
+bad = 0
+for measure, at_once in (("bw", jobs), ("lat", 1)):
+    bad |= pairs.run_table(app_cases.perftest(measure, AMOUNT, everything=True), "--as-nobody",
+                           "--timeout", "120", "--repeat", times, jobs=at_once)
+sys.exit(bad)

@@ -8,5 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import app_cases
 import pairs
 
-pairs.need("ibv_rc_pingpong", "setpriv")
-sys.exit(pairs.run_table(app_cases.pingpong(), "--as-nobody", "--repeat", "20"))
+pairs.need("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "setpriv")
+times = sys.argv[1] if len(sys.argv) > 1 else "20"
+sys.exit(pairs.run_table(app_cases.pingpong(iterations="100000"), "--as-nobody",
+                         "--timeout", "120", "--repeat", times))

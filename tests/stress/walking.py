@@ -5,6 +5,7 @@ The processes (tests/stress/walker_test.c) do one verb at a time, so the model k
 every call returns, which completions come, and what memory holds afterwards. Some
 processes are killed or stopped, idle or in the middle of a series of WRITEs.
 """
+import argparse
 import collections
 import os
 import random
@@ -280,13 +281,20 @@ class Walk:
 
     def disturbs(self, qp):
         """Its peer was stopped while it used it."""
-        return any(other.stopped is qp.peer and qp.peer for other in self.all)
+        return any(other.stopped and other.stopped is qp.peer for other in self.all)
 
     def lose(self, qp):
-        """RESET and destroy: what was posted or completed never comes."""
+        """RESET and destroy: what was posted or completed never comes.
+
+        What a shared queue gave and nobody polled goes back to its end.
+        """
         self.forget(qp.process, qp.receives)
-        for expected in qp.received:
-            self.release(qp.process, expected[4])
+        for receive in (expected[4] for expected in qp.received):
+            if receive.srq:
+                receive.data, receive.grh = None, 0
+                receive.srq["receives"].append(receive)
+            else:
+                self.release(qp.process, receive)
         qp.sent.clear()
         qp.received.clear()
 
@@ -437,7 +445,7 @@ class Walk:
                 i: other for p in self.all for i, other in enumerate(p.qps.values())
                 if other.kind == UD and not other.process.stopped} or {0: qp})
         peer = qp.peer
-        if not peer:
+        if not peer or self.disturbs(qp):
             return None
         if peer.gone or peer.process not in self.all:
             taken = any(other.number == qp.peer.number for p in self.all
@@ -718,3 +726,21 @@ def walk(seed, steps, processes):
     print(f"seed {seed}: " + ", ".join(f"{name} {n}" for name, n in sorted(path.counts.items())),
           flush=True)
     return True
+
+
+def main(**defaults):
+    """Walks with new seeds until the time is over, or one that is said."""
+    options = argparse.ArgumentParser()
+    options.add_argument("--seed", type=int, help="only this walk")
+    options.add_argument("--seconds", type=float, help="begin no walk after them")
+    options.add_argument("--steps", type=int, help="of a walk")
+    options.add_argument("--processes", type=int)
+    options.set_defaults(**defaults)
+    chosen = options.parse_args()
+    until = time.monotonic() + chosen.seconds
+    while True:
+        seed = random.SystemRandom().randrange(1 << 32) if chosen.seed is None else chosen.seed
+        if not walk(seed, chosen.steps, chosen.processes):
+            return 1
+        if chosen.seed is not None or time.monotonic() > until:
+            return 0
