@@ -99,6 +99,10 @@ static const struct row {
 	 .texts = {0},
 	 .on_stderr = true},
 	{.rule = "channel-empty", .provoke = channel_empty, .texts = {0}},
+	{.rule = "wait-unarmed",
+	 .provoke = wait_unarmed,
+	 .texts = {"holds 3 completions and is not armed"},
+	 .also = "channel-signal"},
 	{.rule = "channel-signal", .provoke = channel_signal, .texts = {0}},
 	{.rule = "channel-descriptor", .provoke = channel_closed, .texts = {0}},
 	{.rule = "create-cq-cqe", .provoke = cq_cqe, .texts = {"cqe=0", "max_cqe="}},
@@ -301,6 +305,7 @@ static const struct {
 	{"wc-opcode*", "ud_test"},
 	{"resize-cq*", "cq_resize_test"},
 	{"cq-overrun*", "cq_overrun_test"},
+	{"cq-small*", "hints_test"},
 	{"reg-mr-hugetlb*", "memory tests"},
 	{"rereg-mr-*", "memory tests"},
 	{"advise-mr-*", "memory tests"},
@@ -312,7 +317,6 @@ static const struct {
 	{"buf-*", "memory tests"},
 	{"import-*", "memory tests"},
 	{"wc-unreachable*", "memory ladder tests: needs a host that forbids every step"},
-	{"wait-unarmed*", "nobody fails by it yet"},
 };
 
 static bool is_covered(const char *rule)

@@ -256,6 +256,21 @@ static void channel_signal(void)
 	setitimer(ITIMER_REAL, &never, NULL);
 }
 
+/* A program that polled too little, forgot to arm, and waits. */
+static void wait_unarmed(void)
+{
+	struct sigaction action = {.sa_handler = on_alarm};
+	struct itimerval every = {{0, 10000}, {0, 10000}}, never = {{0, 0}, {0, 0}};
+
+	with_channel();
+	for (int i = 0; i < 3; i++)
+		CHECK(post_rdma(&end, IBV_WR_RDMA_WRITE, 1, NULL, 0, 0, 0, IBV_SEND_SIGNALED) == 0);
+	sigaction(SIGALRM, &action, NULL);
+	setitimer(ITIMER_REAL, &every, NULL);
+	get_event_fails(EINTR);
+	setitimer(ITIMER_REAL, &never, NULL);
+}
+
 static void channel_closed(void)
 {
 	with_channel();

@@ -572,6 +572,7 @@ static void limit_event(void *arg)
 	struct tally tally = {.got = 0};
 	uint32_t number = 0;
 
+	rule_log_start();
 	open_up(DEEP);
 	post_slots(0, 10);
 	CHECK(arm(5) == 0);
@@ -580,6 +581,7 @@ static void limit_event(void *arg)
 	CHECK(!event_waits() && limit_of() == 5);
 	send_to_self(&end, 0, number++);
 	want_event(IBV_EVENT_SRQ_LIMIT_REACHED, srq);
+	CHECK(rule_said("srq-limit-disarmed"));
 	CHECK(limit_of() == 0);
 	while (number < 9)
 		send_to_self(&end, 0, number++);
