@@ -14,6 +14,6 @@ import pairs
 pairs.need("ib_send_bw", "ib_write_lat", "ib_read_bw", "ib_atomic_lat")
 AMOUNT = {"-n": "96", "-a": "16", "-D": "1"}
 # The bandwidth tools sleep a second each; those of latency need both CPUs.
-bad = pairs.run_table(app_cases.perftest("bw", AMOUNT), "--timeout", "60", jobs=3)
-bad |= pairs.run_table(app_cases.perftest("lat", AMOUNT), "--timeout", "60")
+bad = pairs.run_table(app_cases.perftest("bw", AMOUNT), "--timeout", "120", jobs=3)
+bad |= pairs.run_table(app_cases.perftest("lat", AMOUNT), "--timeout", "120")
 sys.exit(bad)

@@ -9,4 +9,4 @@ import app_cases
 import pairs
 
 pairs.need("ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong")
-sys.exit(pairs.run_table(app_cases.pingpong(), "--timeout", "60"))
+sys.exit(pairs.run_table(app_cases.pingpong(), "--timeout", "120"))

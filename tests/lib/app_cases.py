@@ -87,8 +87,8 @@ def choices(operation, measure, connection, amount):
     """Each option of one tool as the list of what can stand for it, usually nothing first."""
     plain = {"-x": ([], ["-x", "0"], ["-x", "1"]), "-m": ([], ["-m", "512"], ["-m", "256"])}
     if measure == "bw":
-        plain |= {"-b": ([], ["-b"]), "-q": ([], ["-q", "16"]), "-l": ([], ["-l", "16"]),
-                  "-t": ([], ["-t", "64"]), "-Q": ([], ["-Q", "8"])}
+        plain |= {"-b": ([], ["-b"]), "-q": ([], ["-q", "16"]), "-l": ([], ["-l", "4"]),
+                  "-t": ([], ["-t", "64"]), "-Q": ([], ["-Q", "4"])}
     if operation != "write":
         plain["-e"] = ([], ["-e"])
     if operation in ("send", "write"):
@@ -179,7 +179,8 @@ def command(operation, measure, connection, case):
 def perftest(measure, amount, everything=False):
     """The tools of one measure ("bw", "lat"): pairs of options, or all combinations too.
 
-    amount says the values of -n (a multiple of 16, for -l and -Q), of -n with -a, and of -D.
+    amount says the values of -n (a multiple of -l and -Q, and more: a client waits for credit
+    of the whole list), of -n with -a, and of -D.
     """
     cases = []
     dice = random.Random(1)  # the same table every time

@@ -12,7 +12,7 @@ import app_cases
 import pairs
 
 pairs.need("ib_send_bw", "ib_write_lat", "ib_read_bw", "ib_atomic_lat", "setpriv")
-AMOUNT = {"-n": "1600", "-a": "1008", "-D": "2"}
+AMOUNT = {"-n": "1600", "-a": "64", "-D": "2"}
 times = sys.argv[1] if len(sys.argv) > 1 else "20"
 jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 bad = 0
