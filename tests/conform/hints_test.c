@@ -4,6 +4,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include <cmocka.h>
 
@@ -85,12 +86,45 @@ static void test_unarmed_wait(void **state)
 	assert_int_equal(ibv_destroy_comp_channel(channel), 0);
 }
 
-int main(void)
+/* Where every step to the peer's memory is forbidden the requester says so, and hears
+ * nothing. */
+static void test_unreachable(void **state)
+{
+	struct pair_opts opts = pair_defaults;
+	struct verbs_pair pair;
+	struct test_mem mine;
+	struct pair_rep theirs;
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+
+	opts.timeout = 8;
+	opts.retry_cnt = 1;
+	pair_create(&pair, &opts, true);
+	theirs = pair_b_mem(&pair, MEM_ANON, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+	mem_new(&mine, pair.a.pd, MEM_ANON, 64, IBV_ACCESS_LOCAL_WRITE);
+	sge = (struct ibv_sge){(uintptr_t)mine.base, 64, mine.mr->lkey};
+	assert_int_equal(post_rdma(&pair.a, IBV_WR_RDMA_WRITE, 1, &sge, 1, theirs.addr, theirs.rkey,
+				   IBV_SEND_SIGNALED),
+			 0);
+	wait_wc(pair.a.send_cq, &wc);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_true(rule_said("wc-unreachable"));
+	mem_free(&mine);
+	pair_destroy(&pair);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_cq),
 		cmocka_unit_test(test_unarmed_wait),
+		cmocka_unit_test(test_unreachable),
 	};
+	uint8_t frame[PAIR_STACK_BYTES];
+
+	/* For the last test; the others stay within this process. */
+	setenv("VERBENA_MEMORY", "own", 1);
+	pair_main(argc, argv, frame);
 
 	rule_log_start();
 	return cmocka_run_group_tests(tests, open_device, close_device);
