@@ -116,8 +116,8 @@ def valid(case):
     # raise when there were more (its pull requests 138 and 203; adapters of metal hang too).
     if case.get("-e") and case.get("-q"):
         return False
-    # See command(): for all sizes there is no such number.
-    if case["how"][0] == "-a" and case.get("-q") and not case.get("-Q") and not case.get("-l"):
+    # Minutes where CPUs are shared; the long form has some. See also command().
+    if case["how"][0] == "-a" and case.get("-q"):
         return False
     if case["how"][0] == "-D" and case.get("-e"):
         return False
@@ -190,6 +190,9 @@ def perftest(measure, amount, everything=False):
             chosen = pairwise(factors, dice)
             if everything:
                 chosen += [case for case in product(factors) if case not in chosen]
+                if measure == "bw" and operation != "atomic":
+                    chosen += [{"-q": ["-q", "16"], "-Q": ["-Q", "4"], "more": more,
+                                "how": ["-a", "-n", amount["-a"]]} for more in ([], ["-b"])]
             cases += [command(operation, measure, connection, case) for case in chosen]
         cases.append(([f"ib_{operation}_{measure}", "-F", "-n", amount["-n"]], *CONNECTX))
     # A UC QP has no shared receive queue.

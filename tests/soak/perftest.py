@@ -18,5 +18,5 @@ jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 bad = 0
 for measure, at_once in (("bw", jobs), ("lat", 1)):
     bad |= pairs.run_table(app_cases.perftest(measure, AMOUNT, everything=True), "--as-nobody",
-                           "--timeout", "120", "--repeat", times, jobs=at_once)
+                           "--timeout", "600", "--repeat", times, jobs=at_once)
 sys.exit(bad)
