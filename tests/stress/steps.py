@@ -45,7 +45,13 @@ class Case:
 
     def await_answer(self, line):
         """A command to the victim; None when it came to the step instead."""
-        self.victim.say(line)
+        try:
+            self.victim.say(line)
+        except workers.Died:
+            if self.action != "kill" or self.victim.process.returncode != -signal.SIGKILL:
+                raise
+            self.reached = True
+            return None
         until = time.monotonic() + workers.PATIENCE
         while time.monotonic() < until:
             if self.arrived():
