@@ -402,7 +402,7 @@ int main(int argc, char **argv)
 	setvbuf(stdout, NULL, _IONBF, 0);
 	for (int n = 0; n < times; n++)
 		for (size_t i = 0; i < sizeof(scenarios) / sizeof(scenarios[0]); i++) {
-			int status;
+			int status = -1;
 			pid_t pid = fork();
 
 			if (!pid) {
