@@ -30,8 +30,7 @@
 #include "object/qp_table.h"
 
 /* How long a receiver without receives is waited for where nothing is acknowledged. */
-#define PACE_NS	 50000u
-#define PATIENCE 2000u
+#define PACE_NS 50000u
 
 /* Answers "not ready" in a row before the next question waits longer. */
 #define RNR_STREAK 32u
@@ -331,7 +330,7 @@ static struct vb_sq_step unacked_step(struct vb_sq *sq, enum vb_verdict verdict)
 	uint64_t now;
 
 	if (verdict == VB_V_ACCEPTED) {
-		sq->patience = PATIENCE;
+		sq->patience = VB_PATIENCE;
 		return next;
 	}
 	if (vb_verdict_is(verdict, VB_VC_LOCAL))

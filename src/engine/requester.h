@@ -8,6 +8,9 @@
 /* Payload bytes a verbs call moves itself; the rest is the engine thread's. */
 #define VB_RUN_BUDGET (4u << 20)
 
+/* UC, UD: looks at a receiver without receives before a message is lost. */
+#define VB_PATIENCE 5000u
+
 /** vb_requester_run() - Run a send queue as far as it goes
  * @qp:     QP, kept alive by the caller (the program's reference, or a grace section)
  * @budget: Payload bytes to move; what is left is handed to the engine
