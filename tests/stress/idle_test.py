@@ -20,11 +20,13 @@ def ticks(pid, thread=None):
 
 
 def threads(pid):
-    """{thread id: name}"""
+    """{thread id: name}, without the one that the thread sanitizer has for itself"""
     found = {}
     for thread in os.listdir(f"/proc/{pid}/task"):
         with open(f"/proc/{pid}/task/{thread}/comm", encoding="utf-8") as comm:
-            found[int(thread)] = comm.read().strip()
+            name = comm.read().strip()
+        if int(thread) == pid or not name.startswith("stress.worker"):
+            found[int(thread)] = name
     return found
 
 
@@ -45,9 +47,6 @@ def polling(options):
         for end in ends:
             others = {thread: name for thread, name in threads(end.pid).items()
                       if thread != end.pid}
-            # The thread sanitizer has a thread of its own, named as the program.
-            others = {thread: name for thread, name in others.items()
-                      if not name.startswith("stress.worker")}
             if sorted(others.values()) not in ([], ["verbena"]):
                 raise AssertionError(f"threads beside the program's own: {others}")
             own = spent(end.pid, end.pid)
