@@ -114,7 +114,7 @@ def valid(case):
     """Is this what the tool itself accepts and can do, and not the same twice?"""
     # It takes no more than 16 completions for an event, and waits for one that nothing will
     # raise when there were more (its pull requests 138 and 203; adapters of metal hang too).
-    if case.get("-e") and (case.get("-q") or case.get("-l") or case.get("-Q")):
+    if case.get("-e") and any(case.get(many) for many in ("-q", "-l", "-Q", "-b")):
         return False
     # Minutes where CPUs are shared; the long form has some. See also command().
     if case["how"][0] == "-a" and case.get("-q"):
