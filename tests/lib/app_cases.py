@@ -71,7 +71,6 @@ def srq_pingpong():
                               ["-r", "64", "-q", "2"])]
     cases += [([program, "-g", "0", "-c", "-q", "4", "-s", str(size), "-n", "50"],)
               for size in SIZES]
-    cases.append(([program], "--because", "modify-qp-grh"))
     return cases
 
 
