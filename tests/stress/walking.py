@@ -34,6 +34,8 @@ WC = {WRITE: 1, SEND: 0, READ: 2, ADD: 4, "recv": 128}
 TARGET, SLOT, SLOTS = 1 << 16, 4096 + 64, 24
 RECV_AT = TARGET
 OWN_AT, OWN = RECV_AT + SLOT * SLOTS, 1 << 14
+# What a series of WRITEs goes over, from the start of the target.
+SERIES = 4096
 
 
 class Wrong(AssertionError):
@@ -481,8 +483,8 @@ class Walk:
             address, key = peer.number, QKEY
         elif what != SEND:
             address, key, allowed, offset = self.goal(peer, what, length) if peer else (0, 1, 0, 0)
-            if allowed is None:
-                return  # a key that may be anything
+            if allowed is None or (offset < SERIES and peer and self.written(peer.process)):
+                return  # a key that may be anything, or a place that may hold anything
         p.must(0, "send", qp.slot, number, what, at, length, mr["lkey"], address, key, add)
         if qp.state == ERR:
             qp.sent.append((number, FLUSH, 0, 0, None))
@@ -584,16 +586,29 @@ class Walk:
     @staticmethod
     def same(p, at, data):
         """Memory holds this."""
-        if p.must(0, "crc", at, len(data))[0] != zlib.crc32(data):
-            raise Wrong(f"{p.name}: {len(data)} bytes at {at} are not what was sent")
+        def differ(low, high):
+            return p.must(0, "crc", at + low, high - low)[0] != zlib.crc32(data[low:high])
+
+        if differ(0, len(data)):
+            low, high = 0, len(data)
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if differ(low, middle) else (middle, high)
+            raise Wrong(f"{p.name}: {len(data)} bytes at {at} are not what was sent: "
+                        f"first at {at + low}")
 
     def look_memory(self, p):
         """What peers reach, and results, are as the model says."""
         self.drain(p)
-        self.same(p, 0, p.memory[:TARGET])
+        known = SERIES if self.written(p) else 0
+        self.same(p, known, p.memory[known:TARGET])
         self.same(p, OWN_AT, p.memory[OWN_AT:])
 
     # ---- Kills and stops ----
+
+    def written(self, p):
+        """Somebody who was stopped is in the middle of a series into its memory."""
+        return any(q.stopped and q.stopped.peer.process is p for q in self.all)
 
     def series(self, p):
         """The QP and command of a series of WRITEs to a peer, None without one."""
@@ -607,7 +622,7 @@ class Walk:
         goal = qp and q.some(q.mrs, lambda mr: mr["pd"] == qp.peer.pd and mr["length"] > TARGET)
         if not mr or not goal:
             return None
-        return qp, (f"burst {qp.slot} {p.number()} {WRITE} {OWN_AT} 4096 {mr['lkey']} {q.base} "
+        return qp, (f"burst {qp.slot} {p.number()} {WRITE} {OWN_AT} {SERIES} {mr['lkey']} {q.base} "
                     f"{goal['rkey']} 2000")
 
     def kill(self, p):
@@ -624,8 +639,8 @@ class Walk:
         if series:
             # How far it came is not known.
             q = series[0].peer.process
-            q.must(0, "fill", 0, 4096, 1)
-            q.memory[:4096] = pattern(1, 4096)
+            q.must(0, "fill", 0, SERIES, 1)
+            q.memory[:SERIES] = pattern(1, SERIES)
         self.all.append(self.start())
         self.counts["kills"] += 1
 
@@ -656,8 +671,8 @@ class Walk:
             self.completion(p, qp.scq, word)
         q = qp.peer.process
         # Others may have written to the same place in between.
-        q.must(0, "fill", 0, 4096, 1)
-        q.memory[:4096] = pattern(1, 4096)
+        q.must(0, "fill", 0, SERIES, 1)
+        q.memory[:SERIES] = pattern(1, SERIES)
         self.counts["stops"] += 1
 
     # ---- The walk ----
