@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "host/notify.h"
 #include "host/words.h"
 
 int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_fd)
@@ -31,6 +32,7 @@ int vb_engine_cq_create(struct vb_engine *engine, struct vb_cq *cq, int channel_
 	cq->arm_seq = (atomic_load(&cq->mbx->arm) >> 8) + 1;
 	cq->event_seq = cq->arm_seq;
 	cq->event_seen = UINT64_MAX;
+	cq->armed_at = VB_CQ_UNARMED;
 	atomic_store(&cq->mbx->arm, cq->arm_seq << 8 | VB_ARM_NONE);
 	atomic_store(&cq->pub->word, atomic_load(&cq->pub->word) | 1);
 	return 0;
@@ -66,9 +68,34 @@ void vb_engine_cq_destroy(struct vb_engine *engine, struct vb_cq *cq)
 	free(cq->members);
 }
 
-void vb_engine_cq_arm(struct vb_cq *cq, bool solicited)
+/* Did completions come for which no event was raised, and wait? The one the latest event
+ * stands for waits too where a program arms before it polls. */
+static bool missed(struct vb_cq *cq, bool solicited)
 {
+	uint64_t added = atomic_load(&cq->mbx->added);
+	uint64_t removed = atomic_load(&cq->pub->removed);
+	int64_t waiting = (int64_t)(added - removed);
+
+	if (cq->armed_at != VB_CQ_UNARMED && added > cq->armed_at)
+		cq->told = cq->armed_at + 1;
+	/* Which of those that wait were solicited nobody has counted: the next one tells. */
+	if (!solicited && waiting > (cq->told > removed && cq->told <= added)) {
+		cq->armed_at = VB_CQ_UNARMED;
+		cq->told = removed + 1;
+		return true;
+	}
+	cq->armed_at = added;
+	return false;
+}
+
+void vb_engine_cq_arm(struct vb_engine *engine, struct vb_cq *cq, bool solicited)
+{
+	bool at_once;
+
 	vb_spin_lock(&cq->lock);
 	vb_arm_set(&cq->mbx->arm, &cq->arm_seq, solicited ? VB_ARM_SOLICITED : VB_ARM_ANY);
+	at_once = missed(cq, solicited);
 	vb_spin_unlock(&cq->lock);
+	if (at_once)
+		vb_notify(engine->adapter->self, cq->index, false);
 }

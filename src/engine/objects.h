@@ -26,8 +26,12 @@ void vb_engine_cq_destroy(struct vb_engine *engine, struct vb_cq *cq);
 
 /** vb_engine_cq_arm() - Ask for one event
  * @solicited: Only for solicited receives and errors
+ *
+ * Where completions wait that came while the CQ was not armed, the event is raised at once, as
+ * adapters do that compare the consumer's index at arming: a program that takes some completions
+ * for an event, and then waits for the next event, is not left waiting.
  */
-void vb_engine_cq_arm(struct vb_cq *cq, bool solicited);
+void vb_engine_cq_arm(struct vb_engine *engine, struct vb_cq *cq, bool solicited);
 
 /** vb_engine_mr_create() - Number, keys and published row of an MR
  * @mr:     ibv.addr, ibv.length, kind, addr, iova, access and pd are set; lkey and rkey are

@@ -41,6 +41,8 @@ struct vb_cqe {
  * `lock` covers everything below it, and the consumer side of the receive queues
  * that complete here.
  */
+#define VB_CQ_UNARMED UINT64_MAX
+
 struct vb_cq {
 	union {
 		struct ibv_cq ibv;
@@ -67,6 +69,8 @@ struct vb_cq {
 	uint64_t arm_seq;		  /* armings so far */
 	uint64_t event_seq;		  /* the latest arming whose event was delivered */
 	uint64_t event_seen;		  /* bit n: so was the one n before it */
+	uint64_t armed_at;		  /* `added` at the latest arming, or VB_CQ_UNARMED */
+	uint64_t told;			  /* the completion the latest event stands for, from 1 */
 	struct vb_qp *visit, *visit_last; /* QPs that may have arrivals, in turn */
 	struct vb_qp *hot;		  /* the one an arrival was last found at */
 	uint32_t taken;			  /* arrivals since the ready set was looked at */

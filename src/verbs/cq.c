@@ -161,7 +161,7 @@ int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 	if (err)
 		return err;
 	if (ibv->channel)
-		vb_engine_cq_arm(cq, solicited_only != 0);
+		vb_engine_cq_arm(ctx->engine, cq, solicited_only != 0);
 	return 0;
 }
 

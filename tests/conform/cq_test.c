@@ -25,6 +25,7 @@ static int setup(void **state)
 	struct pair_opts opts = pair_defaults;
 
 	opts.channel = true;
+	opts.recvs = 64;
 	end_open(&end, &opts);
 	end_self(&end);
 	return 0;
@@ -317,6 +318,85 @@ static void test_armed_late(void **state)
 	assert_false(readable(end.channel->fd));
 }
 
+/* The receiver's completion is left where it is. */
+static void no_poll_message(void)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(post_recv(&end, 1, NULL, 0), 0);
+	assert_int_equal(post_send(&end, 2, NULL, 0, IBV_SEND_SIGNALED), 0);
+	wait_wc(end.send_cq, &wc);
+}
+
+/* Armed before it is polled: what the event was for does not give another. */
+static void test_armed_before_polled(void **state)
+{
+	struct ibv_wc wc;
+
+	assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+	for (int i = 0; i < 5; i++) {
+		no_poll_message();
+		take_event(end.recv_cq);
+		assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+		assert_false(readable(end.channel->fd));
+		wait_wc(end.recv_cq, &wc);
+		assert_false(readable(end.channel->fd));
+	}
+}
+
+/* More completions came for an event than the program takes at a time: arming raises the next
+ * one, until all are taken. Whether it arms before or after it polls. */
+static void test_some_at_a_time(void **state)
+{
+	struct ibv_wc wc[16];
+
+	for (int before = 0; before < 2; before++) {
+		int left = 41;
+
+		assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+		for (int i = 0; i < left; i++)
+			no_poll_message();
+		while (left) {
+			int n;
+
+			take_event(end.recv_cq);
+			if (before)
+				assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+			n = ibv_poll_cq(end.recv_cq, 16, wc);
+			assert_true(n > 0);
+			left -= n;
+			if (!before)
+				assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+		}
+		/* At most one event with nothing behind it. */
+		if (readable(end.channel->fd))
+			take_event(end.recv_cq);
+		assert_false(readable(end.channel->fd));
+		/* The next solicited one is for what comes, not for what waits. */
+		assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+		one_message(0);
+		take_event(end.recv_cq);
+		no_poll_message();
+		assert_int_equal(ibv_req_notify_cq(end.recv_cq, 1), 0);
+		assert_false(readable(end.channel->fd));
+		one_message(IBV_SEND_SOLICITED);
+		take_event(end.recv_cq);
+		wait_wc(end.recv_cq, wc);
+	}
+}
+
+/* The sender's completion comes before anything that the message leads to. */
+static void test_sender_first(void **state)
+{
+	for (int i = 0; i < 5; i++) {
+		assert_int_equal(ibv_req_notify_cq(end.recv_cq, 0), 0);
+		assert_int_equal(ibv_req_notify_cq(end.send_cq, 0), 0);
+		one_message(0);
+		take_event(end.send_cq);
+		take_event(end.recv_cq);
+	}
+}
+
 static void test_non_blocking(void **state)
 {
 	struct ibv_cq *cq = NULL;
@@ -536,23 +616,16 @@ static int teardown_rest(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		CASE(test_create),
-		CASE(test_create_ex),
-		CASE(test_poll_counts),
-		CASE(test_extended),
-		REST(test_destroyed_qp),
-		CASE(test_one_per_arming),
-		CASE(test_solicited),
-		CASE(test_write_imm_event),
-		CASE(test_armed_late),
-		CASE(test_non_blocking),
-		CASE(test_signal),
-		CASE(test_no_channel),
-		REST(test_destroy_waits),
-		REST(test_destroy_unread),
-		REST(test_destroy_unpolled),
-		CASE(test_two_readers),
-		cmocka_unit_test(test_no_lost_wakeup),
+		CASE(test_create),	   CASE(test_create_ex),
+		CASE(test_poll_counts),	   CASE(test_extended),
+		REST(test_destroyed_qp),   CASE(test_one_per_arming),
+		CASE(test_solicited),	   CASE(test_write_imm_event),
+		CASE(test_armed_late),	   CASE(test_armed_before_polled),
+		CASE(test_some_at_a_time), CASE(test_sender_first),
+		CASE(test_non_blocking),   CASE(test_signal),
+		CASE(test_no_channel),	   REST(test_destroy_waits),
+		REST(test_destroy_unread), REST(test_destroy_unpolled),
+		CASE(test_two_readers),	   cmocka_unit_test(test_no_lost_wakeup),
 	};
 	uint8_t frame[PAIR_STACK_BYTES];
 
