@@ -26,7 +26,7 @@ struct call {
 	struct vb_pub_qp row; /* copy, consistent with `word` */
 	uint64_t word;
 	uint32_t qp_index; /* in the owner's table */
-	const struct vb_msg *msg;
+	const struct vb_local_request *request;
 	struct vb_key_facts key; /* of the last look-up */
 	/* The receive looked at, published by complete(). */
 	const struct vb_pub_rq *rq;
@@ -403,7 +403,7 @@ static enum vb_copy env_atomic(void *ctx, const struct vb_target *target, enum v
 			       uint64_t compare_add, uint64_t swap, uint64_t *old)
 {
 	struct call *c = ctx;
-	const struct vb_payload *to = c->msg->payload;
+	const struct vb_payload *to = c->request->msg->payload;
 
 	if (to->fault)
 		return VB_COPY_FAULT_LOCAL;
@@ -439,6 +439,8 @@ static bool env_complete(void *ctx, const struct vb_recv *recv,
 	c->taken = 0;
 	if (!c->row.rq_shared)
 		vb_head_advance(c->head, c->index);
+	if (!completion->status)
+		c->request->arrived(c->request->arrived_arg);
 	cq = vb_peer_mbx_cq(c->peer, c->row.recv_cq);
 	if (cq && pub) {
 		if (vb_cq_count(cq, pub))
@@ -514,8 +516,10 @@ static void fail_target(struct call *c, enum vb_verdict verdict)
 }
 
 static enum vb_verdict respond(struct call *c, const struct vb_resp_qp *qp,
-			       const struct vb_local_request *request, struct vb_msg_result *res)
+			       struct vb_msg_result *res)
 {
+	const struct vb_local_request *request = c->request;
+
 	switch (request->service) {
 	case VB_SERVICE_RC:
 		return vb_rc_resp_message(qp, &env, c, request->msg, res);
@@ -527,8 +531,9 @@ static enum vb_verdict respond(struct call *c, const struct vb_resp_qp *qp,
 	}
 }
 
-static void run(struct call *c, const struct vb_local_request *request, struct vb_msg_result *res)
+static void run(struct call *c, struct vb_msg_result *res)
 {
+	const struct vb_local_request *request = c->request;
 	struct vb_resp_qp qp;
 
 	if (!read_row(c, request->qpn)) {
@@ -536,7 +541,8 @@ static void run(struct call *c, const struct vb_local_request *request, struct v
 		return;
 	}
 	describe(c, request->qpn, &qp);
-	respond(c, &qp, request, res);
+	respond(c, &qp, res);
+	res->recv_before = res->verdict == VB_V_DROP_NO_RECV && c->index;
 	/* A receive that several may take was taken for this message and not used. */
 	if (c->taken && c->row.rq_shared)
 		vb_arrival_void(&c->arrival->word, c->taken);
@@ -553,8 +559,9 @@ enum vb_verdict vb_local_send(struct vb_peer *p, const struct vb_local_request *
 	int ticket;
 
 	c.peer = p;
-	c.msg = request->msg;
+	c.request = request;
 	c.taken = 0;
+	c.index = 0;
 	memset(res, 0, sizeof(*res));
 	res->event = VB_EVENT_NONE;
 	if (vb_peer_dead(p))
@@ -563,7 +570,7 @@ enum vb_verdict vb_local_send(struct vb_peer *p, const struct vb_local_request *
 	if (ticket < 0)
 		return res->verdict = VB_V_DROP_BUSY;
 	VB_STEP(ACCESS_ANNOUNCED);
-	run(&c, request, res);
+	run(&c, res);
 	vb_access_end(p->adapter, ticket);
 	return res->verdict;
 }

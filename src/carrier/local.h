@@ -40,6 +40,10 @@ struct vb_local_request {
 	uint32_t qkey;		  /* UD: that the datagram carries */
 	const struct vb_msg *msg; /* payload points to a struct vb_payload; UD: its first 40
 				   * bytes are the network header */
+	/* Called when the message has taken its receive for good, before anybody can learn
+	 * of it: the sender's completion comes before any answer. */
+	void (*arrived)(void *arg);
+	void *arrived_arg;
 };
 
 /** vb_local_send() - Run a message on a QP of a process of this host

@@ -90,7 +90,7 @@ static enum vb_wc_status check(const struct vb_qp *qp, const struct vb_swqe *wqe
 	return VB_WC_SUCCESS;
 }
 
-static void deliver(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
+static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_swqe *wqe,
 		    const struct vb_msg *msg, struct vb_msg_result *res)
 {
 	struct vb_local_request request = {
@@ -98,6 +98,8 @@ static void deliver(struct vb_engine *engine, const struct vb_qp *qp, const stru
 		.qpn = wqe->remote_qpn,
 		.qkey = wqe->remote_qkey & QKEY_OWN_BIT ? qp->attr.qkey : wqe->remote_qkey,
 		.msg = msg,
+		.arrived = vb_requester_arrived,
+		.arrived_arg = qp,
 	};
 	struct vb_peer *peer;
 

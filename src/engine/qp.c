@@ -96,7 +96,7 @@ static int init_receive(struct vb_engine *engine, struct vb_qp *qp)
 
 	qp->rq = qp->srq ? &qp->srq->rq : &qp->own_rq;
 	qp->inbox = VB_NO_RECEIVE;
-	qp->sq.patience = 0; /* earned by a message that is taken */
+	qp->sq.patience = VB_PATIENCE;
 	if (err)
 		return err;
 	err = vb_rings_alloc(engine->adapter, &qp->own_rq);

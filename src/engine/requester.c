@@ -84,6 +84,27 @@ static void push(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe
 	vb_notify(engine->adapter->self, cq->index, status != VB_WC_SUCCESS);
 }
 
+/* The completion of the request that runs, which went well; once. */
+static void tell_done(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_sq *sq = &qp->sq;
+	uint64_t index = atomic_load(&sq->next);
+	struct vb_swqe *wqe = vb_sq_slot(sq, index);
+
+	if (sq->told)
+		return;
+	sq->told = true;
+	if (qp->sq_sig_all || wqe->flags & IBV_SEND_SIGNALED)
+		push(engine, qp, wqe, index, VB_WC_SUCCESS, 0);
+}
+
+void vb_requester_arrived(void *arg)
+{
+	struct vb_qp *qp = arg;
+
+	tell_done(vb_context_of(qp->ibv.context)->engine, qp);
+}
+
 static void flush_sends(struct vb_engine *engine, struct vb_qp *qp)
 {
 	struct vb_sq *sq = &qp->sq;
@@ -280,7 +301,12 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 	struct vb_payload payload;
 	struct vb_peer *peer;
 	struct vb_msg sent; /* *msg, with the payload, which ends with this call */
-	struct vb_local_request request = {.msg = &sent, .qpn = qp->attr.dest_qp_num};
+	struct vb_local_request request = {
+		.msg = &sent,
+		.qpn = qp->attr.dest_qp_num,
+		.arrived = vb_requester_arrived,
+		.arrived_arg = qp,
+	};
 	enum vb_wc_status status = vb_local_side(engine, qp, wqe, iov, &payload);
 
 	if (status)
@@ -324,8 +350,9 @@ static void wait_until(struct vb_engine *engine, struct vb_qp *qp, const struct 
  * has not posted receives again yet is given a moment, as a link with flow control
  * would: its receives decide the pace. One that uses the moment up loses the message, and those
  * that follow at once, until it takes one again. */
-static struct vb_sq_step unacked_step(struct vb_sq *sq, enum vb_verdict verdict)
+static struct vb_sq_step unacked_step(struct vb_sq *sq, const struct vb_msg_result *res)
 {
+	enum vb_verdict verdict = res->verdict;
 	struct vb_sq_step next = {.kind = VB_STEP_DONE};
 	uint64_t now;
 
@@ -335,7 +362,7 @@ static struct vb_sq_step unacked_step(struct vb_sq *sq, enum vb_verdict verdict)
 	}
 	if (vb_verdict_is(verdict, VB_VC_LOCAL))
 		return (struct vb_sq_step){.kind = VB_STEP_FAIL, .status = VB_WC_LOC_PROT_ERR};
-	if (verdict != VB_V_DROP_NO_RECV || !sq->patience)
+	if (!res->recv_before || !sq->patience)
 		return next;
 	sq->patience--;
 	now = vb_now_ns();
@@ -389,7 +416,7 @@ static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg *msg,
 	struct vb_sq_step next;
 
 	if (qp->ibv.qp_type != IBV_QPT_RC)
-		return unacked_step(&qp->sq, res->verdict);
+		return unacked_step(&qp->sq, res);
 	if (res->verdict != VB_V_ACCEPTED && try_soon(&qp->sq, msg->kind, res->verdict, &next))
 		return next;
 	vb_rc_sq_verdict(&qp->sq.budget, res->verdict, res->rnr_timer,
@@ -405,11 +432,13 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 	uint64_t index = atomic_load(&sq->next);
 	struct vb_swqe *wqe = vb_sq_slot(sq, index);
 	enum vb_wc_status status = check_request(qp, wqe);
+	uint64_t length = wqe->length; /* a completed request's slot is the program's again */
 	struct vb_msg_result res;
 	struct vb_sq_step todo;
 	struct vb_msg msg;
 	uint32_t token;
 
+	sq->told = false;
 	if (!status) {
 		token = vb_grace_enter(&engine->grace);
 		if (qp->ibv.qp_type == IBV_QPT_UD)
@@ -428,10 +457,9 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 		if (res.verdict)
 			vb_explain_verdict(qp, wqe, &res, &todo);
 		sq->psn = vb_psn_add(sq->psn, msg.npkts);
-		if (qp->sq_sig_all || wqe->flags & IBV_SEND_SIGNALED)
-			push(engine, qp, wqe, index, VB_WC_SUCCESS, 0);
+		tell_done(engine, qp);
 		atomic_store_explicit(&sq->next, index + 1, memory_order_release);
-		return (int64_t)wqe->length;
+		return (int64_t)length;
 	}
 	if (qp->ibv.qp_type == IBV_QPT_RC)
 		vb_explain_verdict(qp, wqe, &res, &todo);

@@ -40,6 +40,12 @@ bool vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp);
  */
 void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp);
 
+/** vb_requester_arrived() - The message of the request that runs has taken its receive
+ * @qp:     struct vb_qp of the request
+ * Context: from within the carrier's call; struct vb_local_request says when
+ */
+void vb_requester_arrived(void *qp);
+
 /** vb_local_side() - The local side of a request as addresses
  * @iov:    Room for VB_MAX_SGE spans
  * Context: inside a grace section

@@ -66,6 +66,7 @@ struct vb_sq {
 	_Atomic uint64_t deadline_ns; /* when the engine is to run the queue */
 	bool waiting;
 	bool drained_told;
+	bool told;		/* the request that runs has its completion */
 	uint32_t patience;	/* UC, UD: looks left at a receiver without receives */
 	uint32_t rnr_streak;	/* answers \"not ready\" in a row */
 	uint64_t busy_until_ns; /* how long an atomic is tried for at once, 0 not begun */

@@ -599,6 +599,36 @@ static void scarce(void *arg)
 }
 CASE_IN_CHILD(scarce)
 
+/* A queue that took receives before is waited for, whoever sends; it sets the pace. */
+static void waited_for(void *arg)
+{
+	struct ibv_sge sge;
+	struct verbs_end other;
+	struct ibv_wc wc;
+
+	open_up();
+	sge = slots_sge(&in, 63);
+	sge.length = 8;
+	recv_slot(0, 128);
+	send_ok(8, end.qp->qp_num, MANY_QKEY);
+	wait_wc(end.recv_cq, &wc);
+	other = end;
+	other.qp = many_qp(&end, IBV_QPT_UD, NULL);
+	many_up(&other, 0, NULL, 0);
+	for (uint64_t i = 1; i < 5; i++) {
+		CHECK(post_ud(&other, IBV_WR_SEND, 7, &sge, 1, self, end.qp->qp_num, MANY_QKEY,
+			      IBV_SEND_SIGNALED) == 0);
+		recv_slot(i, 128);
+		wait_wc(end.recv_cq, &wc);
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == i);
+		wait_wc(end.send_cq, &wc);
+		CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == 7);
+	}
+	CHECK(ibv_destroy_qp(other.qp) == 0);
+	close_end();
+}
+CASE_IN_CHILD(waited_for)
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -608,6 +638,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_qkeys),	      cmocka_unit_test(test_sender_errors),
 		cmocka_unit_test(test_receive_error), cmocka_unit_test(test_many_processes),
 		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_scarce),
+		cmocka_unit_test(test_waited_for),
 	};
 
 	many_main(argc, argv);

@@ -71,6 +71,8 @@ def srq_pingpong():
                               ["-r", "64", "-q", "2"])]
     cases += [([program, "-g", "0", "-c", "-q", "4", "-s", str(size), "-n", "50"],)
               for size in SIZES]
+    # Without -g its server is refused as rc's is, but its client then reads the closed
+    # connection for ever: no case.
     return cases
 
 
@@ -88,8 +90,6 @@ def choices(operation, measure, connection, amount):
     if measure == "bw":
         plain |= {"-b": ([], ["-b"]), "-q": ([], ["-q", "16"]), "-l": ([], ["-l", "4"]),
                   "-t": ([], ["-t", "64"]), "-Q": ([], ["-Q", "4"])}
-    if connection == "UD":
-        plain.pop("-q", None)  # the first datagrams of many QPs may find no receive, and are lost
     if operation != "write":
         plain["-e"] = ([], ["-e"])
     if operation in ("send", "write"):
@@ -113,10 +113,6 @@ def choices(operation, measure, connection, amount):
 
 def valid(case):
     """Is this what the tool itself accepts and can do, and not the same twice?"""
-    # It takes no more than 16 completions for an event, and waits for one that nothing will
-    # raise when there were more (its pull requests 138 and 203; adapters of metal hang too).
-    if case.get("-e") and any(case.get(many) for many in ("-q", "-l", "-Q", "-b")):
-        return False
     # Minutes where CPUs are shared; the long form has some. See also command().
     if case["how"][0] == "-a" and case.get("-q"):
         return False
