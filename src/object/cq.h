@@ -10,6 +10,7 @@
 
 #include "base/spin.h"
 
+struct vb_pd;
 struct vb_qp;
 struct vb_mbx_cq;
 struct vb_pub_cq;
@@ -48,8 +49,9 @@ struct vb_cq {
 		struct ibv_cq ibv;
 		struct ibv_cq_ex ibv_ex;
 	};
-	uint32_t index;	   /* in the adapter's CQ table */
-	uint32_t wc_flags; /* IBV_WC_EX_* asked for */
+	uint32_t index;	      /* in the adapter's CQ table */
+	uint32_t wc_flags;    /* IBV_WC_EX_* asked for */
+	struct vb_pd *domain; /* the parent domain it was made in, or NULL */
 	bool ignore_overrun;
 	bool timestamps;	       /* some ibv_wc_read_completion_ will be called */
 	_Atomic bool failed;	       /* overrun: CQ_ERR was raised */

@@ -156,6 +156,7 @@ static void setup_rest(struct vb_device *dev, const char *section)
 
 	dev->max_inline_data = number(section, "MAX_INLINE");
 	dev->max_msg_sz = number(section, "MAX_MSG_SIZE");
+	dev->strict_states = vb_setting_choice(section, "POST_STATES");
 	dev->num_comp_vectors = vectors ? vectors : cpus > 0 ? (uint32_t)cpus : 1;
 	dev->gid_tbl_len = number(section, "GID_TBL_LEN");
 	dev->gid_order =

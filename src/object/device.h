@@ -46,6 +46,7 @@ struct vb_device {
 	/* Limits and facts for which struct ibv_device_attr_ex has no field. */
 	uint32_t max_inline_data; /* bytes */
 	uint32_t max_msg_sz;	  /* bytes */
+	bool strict_states;	  /* posting is refused in a state that has no use for it */
 	_Atomic uint64_t dm_used; /* bytes of device memory in use by this process */
 	uint32_t num_comp_vectors;
 	uint32_t gid_tbl_len;

@@ -5,6 +5,7 @@
 #include "engine/objects.h"
 #include "host/async.h"
 #include "object/device.h"
+#include "object/pd.h"
 #include "verbs/channel.h"
 #include "verbs/check.h"
 #include "verbs/cq.h"
@@ -15,9 +16,24 @@
 	(IBV_WC_STANDARD_FLAGS | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |                             \
 	 IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK)
 
+static int check_domain(struct vb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
+{
+	struct vb_pd *pd = attr->parent_domain ? vb_pd_of(attr->parent_domain) : NULL;
+	int err;
+
+	if (!pd)
+		return vb_fail(VB_RULE_CREATE_CQ_DOMAIN, "parent_domain=NULL");
+	err = vb_check_object(ctx, &ctx->pds, pd->ibv.handle, pd, "PD");
+	if (err)
+		return err;
+	return pd->base ? 0
+			: vb_fail(VB_RULE_CREATE_CQ_DOMAIN, "pd#%u is no parent domain",
+				  pd->ibv.handle);
+}
+
 static int check(struct vb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
-	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS;
+	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	uint32_t max = (uint32_t)ctx->device->attr.orig_attr.max_cqe;
 	int err = vb_check_alive(ctx, "ibv_create_cq");
 
@@ -40,7 +56,7 @@ static int check(struct vb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 			       (int)attr->comp_vector, ctx->device->num_comp_vectors);
 	if (attr->channel && attr->channel->context != &ctx->vctx.context)
 		return vb_fail(VB_RULE_OTHER_CONTEXT, "completion channel");
-	return 0;
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? check_domain(ctx, attr) : 0;
 }
 
 static void init_public(struct vb_cq *cq, struct vb_context *ctx,
@@ -54,6 +70,8 @@ static void init_public(struct vb_cq *cq, struct vb_context *ctx,
 	ibv->cqe = (int)attr->cqe;
 	pthread_mutex_init(&ibv->mutex, NULL);
 	pthread_cond_init(&ibv->cond, NULL);
+	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD)
+		cq->domain = vb_pd_of(attr->parent_domain);
 	cq->wc_flags = (uint32_t)attr->wc_flags;
 	cq->timestamps = attr->wc_flags & (IBV_WC_EX_WITH_COMPLETION_TIMESTAMP |
 					   IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK);
@@ -111,6 +129,7 @@ static struct vb_cq *create(struct vb_context *ctx, const struct ibv_cq_init_att
 		return vb_fail_null(VB_RULE_CREATE_CQ_LIMIT, "no number or no memory is left");
 	}
 	count_on_channel(attr->channel, 1);
+	vb_pd_hold(cq->domain, 1);
 	return cq;
 }
 
@@ -200,6 +219,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 	vb_async_purge(ctx, VB_ASYNC_CQ, ibv->handle);
 	wait_for_acks(cq);
 	count_on_channel(ibv->channel, -1);
+	vb_pd_hold(cq->domain, -1);
 	pthread_mutex_destroy(&ibv->mutex);
 	pthread_cond_destroy(&ibv->cond);
 	free(cq);

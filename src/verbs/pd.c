@@ -4,6 +4,7 @@
 
 #include "engine/engine.h"
 #include "object/ah.h"
+#include "object/cq.h"
 #include "object/device.h"
 #include "object/mr.h"
 #include "object/pd.h"
@@ -93,6 +94,16 @@ static int note_srq(void *object, void *arg)
 	return 0;
 }
 
+static int note_cq(void *object, void *arg)
+{
+	struct vb_cq *cq = object;
+	struct census *census = arg;
+
+	if (cq->domain == census->pd)
+		note(census, "cq", cq->ibv.handle);
+	return 0;
+}
+
 /* Parent domains of it. */
 static int note_pd(void *object, void *arg)
 {
@@ -113,6 +124,7 @@ static int busy(struct vb_context *ctx, const struct vb_pd *pd)
 		vb_idtable_each(&ctx->qps, note_qp, &census);
 		vb_idtable_each(&ctx->ahs, note_ah, &census);
 		vb_idtable_each(&ctx->srqs, note_srq, &census);
+		vb_idtable_each(&ctx->cqs, note_cq, &census);
 		vb_idtable_each(&ctx->pds, note_pd, &census);
 	}
 	return vb_fail(VB_RULE_BUSY, "ibv_dealloc_pd pd#%u: %u live objects:%s", pd->ibv.handle,

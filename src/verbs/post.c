@@ -4,6 +4,7 @@
 
 #include "engine/receive.h"
 #include "engine/requester.h"
+#include "object/device.h"
 #include "object/qp_table.h"
 #include "verbs/check.h"
 #include "verbs/post.h"
@@ -114,15 +115,39 @@ static int fill(const struct vb_qp *qp, struct vb_swqe *wqe, const struct ibv_se
 	return 0;
 }
 
+int vb_send_state(const struct vb_qp *qp)
+{
+	enum ibv_qp_state state = (enum ibv_qp_state)atomic_load(&qp->state);
+
+	if (state == IBV_QPS_RTS)
+		return 0;
+	if (state <= IBV_QPS_RTR && vb_context_of(qp->ibv.context)->device->strict_states)
+		return vb_fail(VB_RULE_POST_SEND_STATE, "qp#0x%x: %s", qp->ibv.qp_num,
+			       vb_qp_state_name(state));
+	if (state == IBV_QPS_RESET)
+		vb_explain(VB_RULE_POST_SEND_RESET, "qp#0x%x", qp->ibv.qp_num);
+	return 0;
+}
+
+static int recv_state(const struct vb_qp *qp)
+{
+	if (vb_context_of(qp->ibv.context)->device->strict_states)
+		return vb_fail(VB_RULE_POST_RECV_STATE, "qp#0x%x: RESET", qp->ibv.qp_num);
+	vb_explain(VB_RULE_POST_RECV_RESET, "qp#0x%x", qp->ibv.qp_num);
+	return 0;
+}
+
 /* Put the list into the send queue up to the first bad request. */
 static int queue_sends(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send_wr **bad_wr)
 {
 	struct vb_sq *sq = &qp->sq;
 	uint64_t index = atomic_load_explicit(&sq->posted, memory_order_relaxed);
 	bool keep = atomic_load(&qp->state) != IBV_QPS_RESET;
-	int err = 0;
+	int err = vb_send_state(qp);
 
-	for (; wr; wr = wr->next) {
+	if (err)
+		*bad_wr = wr;
+	for (; wr && !err; wr = wr->next) {
 		err = check_send(qp, wr);
 		if (!err)
 			err = vb_sq_full(qp, index);
@@ -132,11 +157,8 @@ static int queue_sends(struct vb_qp *qp, struct ibv_send_wr *wr, struct ibv_send
 			*bad_wr = wr;
 			break;
 		}
-		if (!keep) {
-			/* As drivers do: taken, and never run. */
-			vb_explain(VB_RULE_POST_SEND_RESET, "qp#0x%x", qp->ibv.qp_num);
-			continue;
-		}
+		if (!keep)
+			continue; /* taken, and never run */
 		index++;
 		if (qp->sq_sig_all || wr->send_flags & IBV_SEND_SIGNALED)
 			sq->signaled = index;
@@ -169,10 +191,8 @@ static int post_one_recv(struct vb_context *ctx, struct vb_qp *qp, const struct 
 	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > qp->cap.max_recv_sge)
 		return vb_fail(VB_RULE_POST_RECV_SGE, "qp#0x%x: num_sge %d, max_recv_sge %u",
 			       qp->ibv.qp_num, wr->num_sge, qp->cap.max_recv_sge);
-	if (atomic_load(&qp->state) == IBV_QPS_RESET) {
-		vb_explain(VB_RULE_POST_RECV_RESET, "qp#0x%x", qp->ibv.qp_num);
-		return 0;
-	}
+	if (atomic_load(&qp->state) == IBV_QPS_RESET)
+		return recv_state(qp);
 	if (vb_receive_post(qp->rq, wr))
 		return vb_fail(VB_RULE_POST_RECV_FULL, "qp#0x%x: max_recv_wr %u", qp->ibv.qp_num,
 			       qp->cap.max_recv_wr);

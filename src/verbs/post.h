@@ -10,6 +10,11 @@
  */
 int vb_sq_full(const struct vb_qp *qp, uint64_t index);
 
+/** vb_send_state() - Are requests taken in the QP's state? 0, or EINVAL by rule
+ * Context: the QP's lock is held
+ */
+int vb_send_state(const struct vb_qp *qp);
+
 /** vb_inline_check() - Is this too long to be inline? 0, or EINVAL by rule */
 int vb_inline_check(const struct vb_qp *qp, uint64_t length);
 

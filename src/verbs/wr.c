@@ -47,6 +47,8 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (!vb_context_alive(ctx))
 		return vb_fail(VB_RULE_FORKED, "ibv_wr_complete qp#0x%x", qp->ibv.qp_num);
 	err = qp->build_error;
+	if (!err)
+		err = vb_send_state(qp);
 	/* As with ibv_post_send: what is posted in RESET is taken and never run. */
 	if (!err && atomic_load(&qp->state) != IBV_QPS_RESET) {
 		qp->sq.signaled = qp->build_signaled;

@@ -233,6 +233,35 @@ static void test_parent_qp(void **state)
 	assert_int_equal(ibv_dealloc_pd(parent), 0);
 }
 
+/* A CQ may stand in a parent domain, which is busy then; in nothing else. */
+static void test_parent_cq(void **state)
+{
+	struct ibv_parent_domain_init_attr attr = {.pd = pd};
+	struct ibv_pd *parent = ibv_alloc_parent_domain(context, &attr);
+	struct ibv_cq_init_attr_ex init = {
+		.cqe = 8, .wc_flags = IBV_WC_STANDARD_FLAGS, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD};
+	struct ibv_context *other = open_verbs();
+	struct ibv_pd *foreign = ibv_alloc_pd(other);
+	struct ibv_cq_ex *cq;
+
+	assert_non_null(foreign);
+	assert_refused(ibv_create_cq_ex(context, &init), EINVAL, "create-cq-domain");
+	init.parent_domain = pd;
+	assert_refused(ibv_create_cq_ex(context, &init), EINVAL, "create-cq-domain");
+	init.parent_domain = foreign;
+	errno = 0;
+	assert_null(ibv_create_cq_ex(context, &init));
+	assert_int_not_equal(errno, 0);
+	assert_int_equal(ibv_dealloc_pd(foreign), 0);
+	assert_int_equal(ibv_close_device(other), 0);
+	init.parent_domain = parent;
+	cq = ibv_create_cq_ex(context, &init);
+	assert_non_null(cq);
+	assert_int_equal(ibv_dealloc_pd(parent), EBUSY);
+	assert_int_equal(ibv_destroy_cq(ibv_cq_ex_to_cq(cq)), 0);
+	assert_int_equal(ibv_dealloc_pd(parent), 0);
+}
+
 /* ---- imports ---- */
 
 static void test_import_refusals(void **state)
@@ -557,6 +586,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_parent_busy),
 		cmocka_unit_test(test_parent_interchangeable),
 		cmocka_unit_test(test_parent_qp),
+		cmocka_unit_test(test_parent_cq),
 		cmocka_unit_test(test_import_refusals),
 		cmocka_unit_test(test_import_process),
 		cmocka_unit_test(test_import_objects),

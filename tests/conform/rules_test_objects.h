@@ -311,6 +311,16 @@ static void cq_flags(void)
 	CHECK(!ibv_create_cq_ex(end.context, &attr) && errno == EOPNOTSUPP);
 }
 
+static void cq_domain(void)
+{
+	struct ibv_cq_init_attr_ex attr = {.cqe = 1, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD};
+
+	raw();
+	WANT(0, "is no parent domain");
+	attr.parent_domain = end.pd;
+	CHECK(!ibv_create_cq_ex(end.context, &attr) && errno == EINVAL);
+}
+
 static void start_poll_mask(void)
 {
 	struct ibv_cq_init_attr_ex attr = {.cqe = 1};

@@ -246,6 +246,18 @@ static void send_reset(void)
 	CHECK(post_send(&end, 1, NULL, 0, 0) == 0);
 }
 
+static void send_state(void)
+{
+	raw();
+	CHECK(post_send(&end, 1, NULL, 0, 0) == EINVAL);
+}
+
+static void recv_state(void)
+{
+	raw();
+	CHECK(post_recv(&end, 1, NULL, 0) == EINVAL);
+}
+
 static void recv_sge(void)
 {
 	struct ibv_sge sges[5] = {{0}};
