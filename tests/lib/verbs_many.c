@@ -168,7 +168,7 @@ void message_count(struct tally *tally, const uint8_t *from, uint32_t size)
 	CHECK(size >= MANY_HEAD);
 	memcpy(&sender, from, 4);
 	memcpy(&number, from + 4, 4);
-	CHECK(sender < 16);
+	CHECK(sender < 64);
 	CHECK(number >= tally->next[sender]);
 	tally->gaps += number - tally->next[sender];
 	tally->next[sender] = number + 1;

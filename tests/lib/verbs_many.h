@@ -26,7 +26,7 @@ struct slots {
 
 /* What a receiver counted. */
 struct tally {
-	uint32_t next[16]; /* by sender: the number expected */
+	uint32_t next[64]; /* by sender: the number expected */
 	uint32_t got;
 	uint32_t gaps; /* numbers that were skipped */
 };
