@@ -110,6 +110,8 @@ static bool settle(struct vb_engine *engine, struct vb_rq *rq, uint64_t index, b
 static void sort(struct vb_engine *engine, struct vb_rq *rq)
 {
 	uint64_t posted = atomic_load_explicit(&rq->posted, memory_order_acquire);
+	/* Before the unfinished ones are looked at: a sender's later message is behind this
+	 * head, or its earlier one is finished by now. So they stay in order. */
 	uint64_t head = atomic_load(rq->head);
 	uint64_t now = rq->n_pending ? vb_now_ns() : 0;
 	uint32_t kept = 0;

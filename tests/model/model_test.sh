@@ -10,7 +10,7 @@ for tool in spin gcc; do
 done
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
-models=${*:-receive ready arm pipe qpword access path}
+models=${*:-receive shared ready arm pipe qpword access path}
 failures=0
 
 # verify FOLDER MODEL [-DFATE]: states, transitions and seconds; 0 when no error was found,
