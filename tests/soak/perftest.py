@@ -2,8 +2,12 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All combinations of perftest's options, 20 times each, as uid 65534.
 
-    tests/soak/perftest.py [TIMES [PAIRS AT A TIME]]
+    tests/soak/perftest.py [--times N] [--jobs N] [--pairs] [--part K/N]
+
+The whole takes hours: --part does every Nth case from the Kth, --pairs only those of
+tests/apps/perftest_test.py, in which any two options meet.
 """
+import argparse
 import os
 import sys
 
@@ -12,11 +16,17 @@ import app_cases
 import pairs
 
 pairs.need("ib_send_bw", "ib_write_lat", "ib_read_bw", "ib_atomic_lat", "setpriv")
+options = argparse.ArgumentParser()
+options.add_argument("--times", default="20")
+options.add_argument("--jobs", type=int, default=3, help="of the bandwidth tools")
+options.add_argument("--pairs", action="store_true")
+options.add_argument("--part", default="1/1")
+chosen = options.parse_args()
+first, step = (int(number) for number in chosen.part.split("/"))
 AMOUNT = {"-n": "1600", "-a": "64", "-D": "2"}
-times = sys.argv[1] if len(sys.argv) > 1 else "20"
-jobs = int(sys.argv[2]) if len(sys.argv) > 2 else 3
 bad = 0
-for measure, at_once in (("bw", jobs), ("lat", 1)):
-    bad |= pairs.run_table(app_cases.perftest(measure, AMOUNT, everything=True), "--as-nobody",
-                           "--timeout", "600", "--repeat", times, jobs=at_once)
+for measure, at_once in (("bw", chosen.jobs), ("lat", 1)):
+    cases = app_cases.perftest(measure, AMOUNT, everything=not chosen.pairs)[first - 1::step]
+    bad |= pairs.run_table(cases, "--as-nobody", "--timeout", "600", "--repeat", chosen.times,
+                           jobs=at_once)
 sys.exit(bad)
