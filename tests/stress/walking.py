@@ -214,7 +214,7 @@ class Walk:
                            "lkey": answer[0], "rkey": answer[1], "uses": 0}
 
     def drop_mr(self, p):
-        """Regions that receives stand in stay."""
+        """Regions that receives stand in, or a series of WRITEs goes through, stay."""
         mr = p.some(p.mrs, lambda mr: not mr["uses"])
         if mr:
             p.must(0, "mrx", mr["slot"])
@@ -622,14 +622,14 @@ class Walk:
         goal = qp and q.some(q.mrs, lambda mr: mr["pd"] == qp.peer.pd and mr["length"] > TARGET)
         if not mr or not goal:
             return None
-        return qp, (f"burst {qp.slot} {p.number()} {WRITE} {OWN_AT} {SERIES} {mr['lkey']} {q.base} "
+        return qp, (mr, goal), (f"burst {qp.slot} {p.number()} {WRITE} {OWN_AT} {SERIES} {mr['lkey']} {q.base} "
                     f"{goal['rkey']} 2000")
 
     def kill(self, p):
         """SIGKILL, idle or in a series; a new one takes its place."""
         series = self.series(p) if self.dice.random() < 0.7 else None
         if series:
-            p.say(series[1])
+            p.say(series[2])
             time.sleep(self.dice.uniform(0, 0.005))
         self.note(f"{p.name} is killed")
         p.end()
@@ -651,7 +651,9 @@ class Walk:
         series = self.series(p)
         if not series:
             return
-        qp, text = series
+        qp, regions, text = series
+        for mr in regions:  # they stay while it is stopped
+            mr["uses"] += 1
         p.say(text)
         time.sleep(self.dice.uniform(0, 0.003))
         self.note(f"{p.name} is stopped")
@@ -664,6 +666,8 @@ class Walk:
         self.note(f"{p.name} goes on")
         os.kill(p.run.pid, signal.SIGCONT)
         p.stopped = None
+        for mr in regions:
+            mr["uses"] -= 1
         code, words = p.hear(text)
         if code or words[0] != "2000":
             raise Wrong(f"{p.name}: '{text}' gave {code} {words}")
