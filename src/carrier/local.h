@@ -2,40 +2,23 @@
 #ifndef VB_CARRIER_LOCAL_H
 #define VB_CARRIER_LOCAL_H
 
-#include <stdbool.h>
-#include <sys/uio.h>
-
-#include "host/peer.h"
+#include "carrier/target.h"
 #include "transport/rc_msg.h"
 
 /*
  * Theory of operation
  *
  * The carrier within a host is a call. The initiator's thread maps the target's
- * segment, reads the target QP's row, and runs the target's responder
- * (transport/rc_msg) with an environment that reads keys and receives from the target's
- * published part, moves bytes by the memory ladder and publishes arrivals in the
- * target's mailbox. This file knows no opcode and makes no decision of the protocol.
- *
- * A receive is only looked at when it is "taken": what takes it is the publication of
- * its arrival, one compare-and-swap. Whatever ends a message before that leaves
- * the receive to its owner (docs/shared-words.md).
+ * segment, and runs the target's responder (transport/rc_msg) in the environment of
+ * carrier/target. This file knows no opcode and makes no decision of the protocol.
  */
 
-/* Local side of a message, as the environment understands it. */
-struct vb_payload {
-	const struct iovec *iov;
-	int n;
-	bool fault;   /* the local buffers failed their check: known only when it is their turn */
-	bool careful; /* some may be on-demand memory (host/memory.h) */
-};
-
 /* How a message is served. */
-enum vb_service { VB_SERVICE_RC, VB_SERVICE_UC, VB_SERVICE_UD };
+enum vb_local_service { VB_SERVICE_RC, VB_SERVICE_UC, VB_SERVICE_UD };
 
 /* A message on its way to a QP of this host. */
 struct vb_local_request {
-	enum vb_service service;
+	enum vb_local_service service;
 	uint32_t qpn;		  /* the target QP */
 	uint32_t qkey;		  /* UD: that the datagram carries */
 	const struct vb_msg *msg; /* payload points to a struct vb_payload; UD: its first 40

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/thread.h"
+#include "engine/wire.h"
 
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_engine *list;
@@ -24,6 +25,8 @@ uint64_t vb_now_ns(void)
  * by a thread that is not there. */
 static void fresh_after_fork(void)
 {
+	for (struct vb_engine *engine = list; engine; engine = engine->next)
+		vb_wire_forked(engine);
 	list = NULL;
 	pthread_mutex_init(&list_lock, NULL);
 }
@@ -79,6 +82,7 @@ int vb_engine_open(const char *device, struct vb_engine **out)
 static void destroy(struct vb_engine *engine)
 {
 	vb_thread_stop(engine);
+	vb_wire_close(engine);
 	vb_adapter_close(engine->adapter);
 	vb_keys_free(&engine->keys);
 	vb_sparse_fini(&engine->qps);

@@ -98,10 +98,10 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp);
  * @attr:   New values
  * @mask:   IBV_QP_* bits
  * @own_gid: Of ah_attr.grh.sgid_index, where IBV_QP_AV is in the mask
- * @local:  The destination GID is an address of this host
+ * @reach:  Where the destination GID is, likewise
  * Context: the QP's lock is held
  */
 int vb_engine_qp_modify(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_qp_attr *attr,
-			int mask, const union ibv_gid *own_gid, bool local);
+			int mask, const union ibv_gid *own_gid, enum vb_reach reach);
 
 #endif

@@ -9,6 +9,7 @@
 #include "engine/requester.h"
 #include "engine/rings.h"
 #include "engine/sort.h"
+#include "engine/wire.h"
 #include "host/access.h"
 #include "host/words.h"
 
@@ -177,6 +178,7 @@ void vb_engine_qp_destroy(struct vb_engine *engine, struct vb_qp *qp)
 		vb_rings_free(engine->adapter, &qp->own_rq);
 	vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, qp->index);
 	vb_peer_put(qp->peer);
+	vb_wire_disconnect(engine, qp);
 	vb_rq_fini(&qp->own_rq);
 	free(qp->sq.slots);
 }
@@ -204,6 +206,7 @@ static int reset(struct vb_engine *engine, struct vb_qp *qp)
 	memset(&qp->attr, 0, sizeof(qp->attr));
 	vb_peer_put(qp->peer);
 	qp->peer = NULL;
+	vb_wire_disconnect(engine, qp);
 	return 0;
 }
 
@@ -250,11 +253,13 @@ static void apply(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_q
 	if (to != IBV_QPS_SQD)
 		qp->sq.drained_told = false;
 	republish(qp, to, mask);
+	if (qp->reach == VB_REACH_WIRE)
+		vb_wire_connect(engine, qp, to);
 	atomic_store(&qp->state, to);
 }
 
 int vb_engine_qp_modify(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_qp_attr *attr,
-			int mask, const union ibv_gid *own_gid, bool local)
+			int mask, const union ibv_gid *own_gid, enum vb_reach reach)
 {
 	int from = atomic_load(&qp->state);
 	int to = mask & IBV_QP_STATE ? (int)attr->qp_state : from;
@@ -270,7 +275,7 @@ int vb_engine_qp_modify(struct vb_engine *engine, struct vb_qp *qp, const struct
 	} else {
 		if (mask & IBV_QP_AV) {
 			qp->own_gid = *own_gid;
-			qp->dest_local = local;
+			qp->reach = reach;
 		}
 		apply(engine, qp, attr, mask, to);
 	}

@@ -20,6 +20,7 @@
 #include "engine/explain.h"
 #include "engine/receive.h"
 #include "engine/stats.h"
+#include "engine/wire.h"
 #include "host/access.h"
 #include "host/async.h"
 #include "host/liveness.h"
@@ -162,6 +163,8 @@ void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp)
 	qp->sq.waiting = false;
 	/* A message under way may still be writing into a receive that is about to flush. */
 	vb_access_wait(engine->adapter, qp->ibv.qp_num, 0, VB_ACCESS_BOUND_NS);
+	if (qp->wire)
+		vb_wire_error(engine, qp);
 	flush_sends(engine, qp);
 	vb_receive_flush(engine, qp);
 	/* Whoever moves the QP: what a peer did to it before is told. */
@@ -194,6 +197,18 @@ static void fail(struct vb_engine *engine, struct vb_qp *qp, enum vb_wc_status s
 	flush_sends(engine, qp);
 }
 
+void vb_requester_done(struct vb_engine *engine, struct vb_qp *qp)
+{
+	qp->sq.told = false;
+	tell_done(engine, qp);
+	atomic_fetch_add(&qp->sq.next, 1);
+}
+
+void vb_requester_fail(struct vb_engine *engine, struct vb_qp *qp, enum vb_wc_status status)
+{
+	fail(engine, qp, status, 0);
+}
+
 enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, struct vb_swqe *wqe,
 				struct iovec *iov, struct vb_payload *payload)
 {
@@ -221,7 +236,7 @@ enum vb_wc_status vb_local_side(struct vb_engine *engine, struct vb_qp *qp, stru
 	return writes ? VB_WC_SUCCESS : VB_WC_LOC_PROT_ERR;
 }
 
-static enum vb_wc_status check_request(struct vb_qp *qp, const struct vb_swqe *wqe)
+enum vb_wc_status vb_requester_check(const struct vb_qp *qp, const struct vb_swqe *wqe)
 {
 	uint32_t max = vb_context_of(qp->ibv.context)->device->max_msg_sz;
 	enum vb_msg_kind kind = opcodes[wqe->opcode].kind;
@@ -259,7 +274,7 @@ static struct vb_peer *find_peer(struct vb_engine *engine, struct vb_qp *qp)
 		vb_peer_put(qp->peer);
 		qp->peer = NULL;
 	}
-	if (!qp->peer && qp->dest_local &&
+	if (!qp->peer && qp->reach == VB_REACH_LOCAL &&
 	    vb_peer_get(engine->adapter, qp->attr.dest_qp_num >> VB_BLOCK_BITS, &qp->peer))
 		qp->peer = NULL;
 	/* A peer whose engine could not start leaves no word of its death. */
@@ -270,7 +285,7 @@ static struct vb_peer *find_peer(struct vb_engine *engine, struct vb_qp *qp)
 	return qp->peer;
 }
 
-static void describe(const struct vb_qp *qp, const struct vb_swqe *wqe, struct vb_msg *msg)
+void vb_requester_describe(const struct vb_qp *qp, const struct vb_swqe *wqe, struct vb_msg *msg)
 {
 	uint32_t mtu = 128u << qp->attr.path_mtu;
 
@@ -312,7 +327,7 @@ static enum vb_wc_status execute(struct vb_engine *engine, struct vb_qp *qp, str
 	if (status)
 		return status;
 	request.service = qp->ibv.qp_type == IBV_QPT_UC ? VB_SERVICE_UC : VB_SERVICE_RC;
-	describe(qp, wqe, msg);
+	vb_requester_describe(qp, wqe, msg);
 	sent = *msg;
 	sent.payload = &payload;
 	peer = find_peer(engine, qp);
@@ -431,7 +446,7 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 	struct vb_sq *sq = &qp->sq;
 	uint64_t index = atomic_load(&sq->next);
 	struct vb_swqe *wqe = vb_sq_slot(sq, index);
-	enum vb_wc_status status = check_request(qp, wqe);
+	enum vb_wc_status status = vb_requester_check(qp, wqe);
 	uint64_t length = wqe->length; /* a completed request's slot is the program's again */
 	struct vb_msg_result res;
 	struct vb_sq_step todo;
@@ -524,6 +539,12 @@ static void work(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bo
 		if ((state == IBV_QPS_ERR || state == IBV_QPS_SQE) && more)
 			flush_sends(engine, qp);
 		/* SQD begins nothing; a message that waits has begun, and is ended. */
+		if (qp->wire &&
+		    (state == IBV_QPS_RTR || state == IBV_QPS_RTS || state == IBV_QPS_SQD)) {
+			if (!vb_wire_work(engine, qp) && state == IBV_QPS_SQD)
+				tell_drained(qp);
+			return;
+		}
 		begun = sq->waiting;
 		if (state == IBV_QPS_SQD && !begun)
 			tell_drained(qp);
@@ -569,7 +590,7 @@ bool vb_requester_settle(struct vb_engine *engine, struct vb_qp *qp)
 
 	vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
 	vb_requester_hold(qp);
-	waiting = qp->sq.waiting;
+	waiting = qp->wire ? vb_wire_busy(qp) : qp->sq.waiting;
 	vb_requester_release(engine, qp);
 	return waiting;
 }

@@ -46,6 +46,20 @@ void vb_requester_error(struct vb_engine *engine, struct vb_qp *qp);
  */
 void vb_requester_arrived(void *qp);
 
+/** vb_requester_done() - The oldest request of a QP on the wire went well
+ * Context: held, or the running thread; the same for the next three
+ */
+void vb_requester_done(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_requester_fail() - It failed: the QP goes to ERR */
+void vb_requester_fail(struct vb_engine *engine, struct vb_qp *qp, enum vb_wc_status status);
+
+/** vb_requester_check() - What is wrong with a request itself, VB_WC_SUCCESS nothing */
+enum vb_wc_status vb_requester_check(const struct vb_qp *qp, const struct vb_swqe *wqe);
+
+/** vb_requester_describe() - A request as a message, without its payload */
+void vb_requester_describe(const struct vb_qp *qp, const struct vb_swqe *wqe, struct vb_msg *msg);
+
 /** vb_local_side() - The local side of a request as addresses
  * @iov:    Room for VB_MAX_SGE spans
  * Context: inside a grace section

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine/port.h"
+#include "engine/wire.h"
 #include "host/liveness.h"
 
 static void set_timer(int fd, uint64_t at)
@@ -62,6 +63,7 @@ static void *thread_main(void *arg)
 		for (int i = 0; i < n; i++)
 			if (events[i].data.fd == vb_port_watch_fd(engine))
 				vb_port_watch_run(engine);
+		vb_wire_receive(engine, true);
 		vb_engine_attention(engine);
 		vb_engine_due(engine);
 	}

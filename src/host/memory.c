@@ -246,3 +246,17 @@ enum vb_mem_step vb_memory_step(struct vb_peer *p, const struct vb_key_facts *ke
 		*why = text;
 	return step;
 }
+
+void vb_memory_advance(struct iovec **iov, int *n, uint64_t bytes)
+{
+	while (*n && bytes >= (*iov)->iov_len) {
+		bytes -= (*iov)->iov_len;
+		(*iov)++;
+		(*n)--;
+	}
+	if (*n) {
+		if ((*iov)->iov_base != VB_NULL_BASE)
+			(*iov)->iov_base = (uint8_t *)(*iov)->iov_base + bytes;
+		(*iov)->iov_len -= bytes;
+	}
+}

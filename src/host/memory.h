@@ -146,6 +146,12 @@ int vb_memory_gather(void *to, const struct iovec *local, int n, uint64_t len, b
 int64_t vb_memory_scatter(const struct iovec *local, int n, const void *from, uint64_t len,
 			  bool careful);
 
+/** vb_memory_advance() - Leave out the first bytes of a local list
+ * @iov:    The spans; moved, and the first one left is changed in place
+ * @n:      How many; counted down
+ */
+void vb_memory_advance(struct iovec **iov, int *n, uint64_t bytes);
+
 /** vb_memory_close() - Drop what is kept for a peer; called by the last vb_peer_put() */
 void vb_memory_close(struct vb_peer *p);
 

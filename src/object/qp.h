@@ -20,6 +20,7 @@
 struct vb_mbx_qp;
 struct vb_pub_qp;
 struct vb_peer;
+struct vb_wire_qp;
 
 /* Size of the newest struct ibv_qp_ex known (rdma-core 65). */
 #define VB_QP_ROOM 360
@@ -72,6 +73,10 @@ struct vb_sq {
 	uint64_t busy_until_ns; /* how long an atomic is tried for at once, 0 not begun */
 };
 
+/* Where a destination is: nowhere that packets of this type go to yet, in a process of this
+ * host, or behind UDP. */
+enum vb_reach { VB_REACH_NONE, VB_REACH_LOCAL, VB_REACH_WIRE };
+
 /* Who runs the send queue: one thread at a time; the others leave word. */
 enum vb_run { VB_RUN_IDLE, VB_RUN_BUSY, VB_RUN_AGAIN };
 
@@ -106,7 +111,8 @@ struct vb_qp {
 
 	/* The peer's process, looked up at the first message. */
 	struct vb_peer *peer;
-	bool dest_local; /* the destination GID is an address of this host */
+	enum vb_reach reach;	 /* where the destination GID is */
+	struct vb_wire_qp *wire; /* the packet machines, where the destination is not local */
 
 	/* Receive CQ's lists, under its lock. */
 	struct vb_qp *visit_next;   /* in cq->visit */

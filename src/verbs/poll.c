@@ -7,6 +7,7 @@
 #include "base/rules.h"
 #include "engine/engine.h"
 #include "engine/receive.h"
+#include "engine/wire.h"
 #include "host/words.h"
 
 static void to_wc(const struct vb_cqe *cqe, struct ibv_wc *wc)
@@ -32,6 +33,7 @@ static void help_engine(struct vb_engine *engine)
 {
 	if (vb_ready_any(&engine->adapter->mbx->attention))
 		vb_engine_attention(engine);
+	vb_wire_receive(engine, false);
 	vb_engine_due(engine);
 }
 

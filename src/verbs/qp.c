@@ -7,9 +7,11 @@
 #include "engine/objects.h"
 #include "engine/requester.h"
 #include "host/async.h"
+#include "base/settings.h"
 #include "host/discover.h"
 #include "host/words.h"
 #include "object/device.h"
+#include "object/qp_table.h"
 #include "verbs/check.h"
 
 /* The CQs and the PD must be live objects of this context. */
@@ -195,9 +197,32 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 	return vb_qp_of(ibv)->is_ex ? &vb_qp_of(ibv)->ibv_ex : NULL;
 }
 
-/* Find our own GID, and whether the destination is an address of this host. */
+/* The words of the setting CARRIER, in their order. */
+enum { CARRIER_AUTO, CARRIER_LOCAL, CARRIER_UDP };
+
+/* Messages to an address of this host go by memory, all others by UDP, unless the setting wants
+ * one way only. Packets of RC are all there are yet. */
+static enum vb_reach reach_of(struct vb_context *ctx, const struct vb_qp *qp, const uint8_t *dgid,
+			      enum ibv_gid_type type)
+{
+	int carrier = vb_setting_choice(NULL, "CARRIER");
+	bool packets = qp->ibv.qp_type == IBV_QPT_RC && carrier != CARRIER_LOCAL;
+
+	if (packets && carrier == CARRIER_UDP)
+		return VB_REACH_WIRE;
+	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)
+		return VB_REACH_LOCAL;
+	if (packets)
+		return VB_REACH_WIRE;
+	vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE,
+		   "qp#0x%x %s: dgid is no entry of this port's GID table", qp->ibv.qp_num,
+		   vb_qp_type_name(qp->ibv.qp_type));
+	return VB_REACH_NONE;
+}
+
+/* Find our own GID, and where the destination is. */
 static int resolve_path(struct vb_context *ctx, const struct vb_qp *qp,
-			const struct ibv_qp_attr *attr, union ibv_gid *own, bool *local)
+			const struct ibv_qp_attr *attr, union ibv_gid *own, enum vb_reach *reach)
 {
 	const struct ibv_global_route *grh = &attr->ah_attr.grh;
 	struct vb_gid_entry entry;
@@ -207,10 +232,7 @@ static int resolve_path(struct vb_context *ctx, const struct vb_qp *qp,
 		return vb_fail(VB_RULE_MODIFY_QP_SGID, "qp#0x%x: sgid_index=%u of %u",
 			       qp->ibv.qp_num, grh->sgid_index, ctx->device->gid_tbl_len);
 	memcpy(own->raw, entry.raw, sizeof(own->raw));
-	*local = vb_device_gid_find(ctx->device, VB_PORT, grh->dgid.raw, entry.type) >= 0;
-	if (!*local)
-		vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE,
-			   "qp#0x%x: dgid is no entry of this port's GID table", qp->ibv.qp_num);
+	*reach = reach_of(ctx, qp, grh->dgid.raw, entry.type);
 	return 0;
 }
 
@@ -219,7 +241,7 @@ static int modify(struct vb_context *ctx, struct vb_qp *qp, struct ibv_qp_attr *
 	const struct ibv_device_attr *limits = &ctx->device->attr.orig_attr;
 	struct vb_port_facts port = {.attr.active_mtu = IBV_MTU_4096};
 	union ibv_gid own = qp->own_gid;
-	bool local = qp->dest_local;
+	enum vb_reach reach = qp->reach;
 	bool to_rtr = mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR;
 	int err;
 
@@ -227,13 +249,13 @@ static int modify(struct vb_context *ctx, struct vb_qp *qp, struct ibv_qp_attr *
 		vb_device_port(ctx->device, VB_PORT, &port);
 	err = vb_qp_check_modify(qp, attr, mask, limits, port.attr.active_mtu);
 	if (!err && mask & IBV_QP_AV)
-		err = resolve_path(ctx, qp, attr, &own, &local);
+		err = resolve_path(ctx, qp, attr, &own, &reach);
 	if (err)
 		return err;
 	/* A datagram is limited by the port, not by a path. */
 	if (to_rtr && qp->ibv.qp_type == IBV_QPT_UD)
 		qp->attr.path_mtu = port.attr.active_mtu;
-	if (vb_engine_qp_modify(ctx->engine, qp, attr, mask, &own, local))
+	if (vb_engine_qp_modify(ctx->engine, qp, attr, mask, &own, reach))
 		return vb_fail(VB_RULE_NO_MEMORY, "qp#0x%x", qp->ibv.qp_num);
 	return 0;
 }

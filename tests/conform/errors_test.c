@@ -478,7 +478,7 @@ static void test_silence(void **state)
 /* The destination GID is nobody's. */
 static void test_unreachable(void **state)
 {
-	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 99}};
+	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}};
 	struct pair_opts opts = pair_defaults;
 	struct verbs_end end;
 	struct ibv_wc wc;

@@ -167,7 +167,7 @@ static void modify_path_in_rts(void)
 
 static void modify_unreachable(void)
 {
-	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 99}};
+	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}};
 
 	raw();
 	CHECK(end_init(&end) == 0);

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_ENGINE_WIRE_H
+#define VB_ENGINE_WIRE_H
+
+#include "carrier/udp.h"
+#include "engine/engine.h"
+
+/*
+ * Theory of operation
+ *
+ * QPs whose destination is not reached in memory run the packet machines of
+ * src/transport over carrier/udp. Requester, completer and responder of such a QP stand in
+ * struct vb_wire_qp and belong to whoever runs the QP (engine/requester), as all of its state
+ * does. Packets are taken off the sockets by the engine's thread and by pollers, one at a time;
+ * each is given to its QP. One for a QP of another process of this host is handed
+ * to the socket that stands for its block of numbers, with the addresses it came with; what
+ * comes that way is checked as if it came from the network.
+ */
+
+struct vb_wire;
+
+/** vb_wire_start() - Open the sockets, and have the engine's thread watch them
+ * Context: any thread; the first call does it, later ones look for new blocks of numbers
+ * Return:  0, or a negative errno: no packet comes or goes then
+ */
+int vb_wire_start(struct vb_engine *engine);
+
+/** vb_wire_close() - Close them; the thread has ended */
+void vb_wire_close(struct vb_engine *engine);
+
+/** vb_wire_forked() - In the child: the sockets are the parent's */
+void vb_wire_forked(struct vb_engine *engine);
+
+/** vb_wire_receive() - Take packets off the sockets and run what they bring
+ * @patient: Where another thread is at it, wait for it: the engine's thread would be woken again
+ *           and again. A poller returns at once
+ */
+void vb_wire_receive(struct vb_engine *engine, bool patient);
+
+/** vb_wire_send() - Send one packet of a QP */
+int vb_wire_send(struct vb_engine *engine, const struct vb_udp_path *path,
+		 const struct vb_packet *hdr, const void *payload);
+
+/* ---- One QP: engine/wire_qp.c ---- */
+
+struct vb_wire_qp;
+
+/** vb_wire_connect() - A QP goes to RTR or RTS: its attributes are set
+ * Context: the QP is held. Where there is no memory or no socket qp->wire stays NULL, and requests
+ *          end by their timers
+ */
+void vb_wire_connect(struct vb_engine *engine, struct vb_qp *qp, int to);
+
+/** vb_wire_disconnect() - RESET or destroy; qp->wire is NULL afterwards
+ * Context: the QP is held, or nobody can reach it any more
+ */
+void vb_wire_disconnect(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_wire_work() - Send what may be sent
+ * Context: the running thread of the QP, in RTR, RTS or SQD
+ * Return:  whether a message is under way
+ */
+bool vb_wire_work(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_wire_busy() - Is a message under way? Context: the QP is held */
+bool vb_wire_busy(const struct vb_qp *qp);
+
+/** vb_wire_error() - The QP goes to ERR: a receive in progress ends with it
+ * Context: the running thread
+ */
+void vb_wire_error(struct vb_engine *engine, struct vb_qp *qp);
+
+/** vb_wire_packet() - A packet for a QP came
+ * @more:   Another one for it follows at once: answers wait for that
+ * Context: inside a grace section, the QP is held
+ */
+void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_packet *pkt,
+		    const struct vb_udp_datagram *d, bool more);
+
+#endif

@@ -1,0 +1,516 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/rules.h"
+#include "carrier/target.h"
+#include "engine/explain.h"
+#include "engine/requester.h"
+#include "engine/wire.h"
+#include "host/access.h"
+#include "host/async.h"
+#include "host/memory.h"
+#include "host/words.h"
+#include "object/device.h"
+#include "transport/rc_comp.h"
+#include "transport/rc_req.h"
+#include "transport/rc_resp.h"
+
+/* Records of one step of a machine; packets a QP sends before others come in turn. */
+#define RECORDS 64
+#define BUDGET	64
+/* Bytes that may be unacknowledged: what a receiver's default socket buffer holds, with
+ * what the kernel adds to each datagram. */
+#define WINDOW_BYTES (128u << 10)
+#define SKB_BYTES    1300u
+
+struct vb_wire_qp {
+	struct vb_rc_sq sq;
+	struct vb_rc_resp resp;
+	struct vb_resp_qp peer; /* our attributes, as the responder wants them */
+	struct vb_udp_path path;
+	uint64_t base;	 /* the QP's number of the machine's request 0 */
+	uint64_t posted; /* requests given to the machine */
+	struct vb_rc_wqe ring[];
+};
+
+/* A QP's machines at work. */
+struct turn {
+	struct vb_engine *engine;
+	struct vb_qp *qp;
+	struct vb_wire_qp *w;
+	struct vb_target_call call; /* our own QP as the target of the peer */
+	struct vb_payload none;
+	bool failed; /* the responder ended the connection */
+	enum vb_verdict verdict;
+};
+
+static void begin(struct turn *t, struct vb_engine *engine, struct vb_qp *qp)
+{
+	t->engine = engine;
+	t->qp = qp;
+	t->w = qp->wire;
+	t->none = (struct vb_payload){.n = 0};
+	t->failed = false;
+	t->verdict = VB_V_ACCEPTED;
+	t->call.peer = engine->adapter->self;
+	t->call.payload = &t->none;
+	t->call.arrived = NULL;
+	t->call.taken = 0;
+	t->call.index = 0;
+	/* The word is ours and nobody else changes it while we run the QP, but for a peer that
+	 * scribbles: then nothing is found. */
+	if (!vb_target_read(&t->call, qp->ibv.qp_num))
+		memset(&t->call.row, 0, sizeof(t->call.row));
+}
+
+/* ---- Local memory of our own requests ---- */
+
+static struct vb_swqe *swqe_of(const struct turn *t, uint32_t slot)
+{
+	/* Both rings have the same size. */
+	return vb_sq_slot(&t->qp->sq, t->w->base + slot);
+}
+
+static bool check_local(void *ctx, uint32_t slot)
+{
+	struct turn *t = ctx;
+	struct iovec iov[VB_MAX_SGE];
+	struct vb_payload payload;
+
+	return !vb_local_side(t->engine, t->qp, swqe_of(t, slot), iov, &payload) && !payload.fault;
+}
+
+/* The spans of a request from one of its bytes on. */
+static bool spans(struct turn *t, uint32_t slot, uint64_t offset, struct iovec *iov,
+		  struct iovec **from, struct vb_payload *payload)
+{
+	if (vb_local_side(t->engine, t->qp, swqe_of(t, slot), iov, payload) || payload->fault)
+		return false;
+	*from = iov;
+	vb_memory_advance(from, &payload->n, offset);
+	return true;
+}
+
+static enum vb_copy scatter(void *ctx, uint32_t slot, uint64_t offset, const void *bytes,
+			    uint64_t length)
+{
+	struct turn *t = ctx;
+	struct iovec iov[VB_MAX_SGE], *from;
+	struct vb_payload payload;
+
+	if (!spans(t, slot, offset, iov, &from, &payload) ||
+	    vb_memory_scatter(from, payload.n, bytes, length, payload.careful) < 0)
+		return VB_COPY_FAULT_LOCAL;
+	return VB_COPY_OK;
+}
+
+static const struct vb_req_env req_env = {.check_local = check_local, .scatter = scatter};
+
+/* ---- Our memory as the target ---- */
+
+/* While a key or a receive is used, its owner, who may be another thread, waits. */
+static int announce(struct turn *t, uint32_t key)
+{
+	return vb_access_begin(t->engine->adapter, t->engine->adapter->self, t->qp->ibv.qp_num,
+			       key);
+}
+
+static enum vb_copy conclude(struct turn *t, int ticket, enum vb_copy copy)
+{
+	vb_access_end(t->engine->adapter, ticket);
+	return copy;
+}
+
+static bool lookup_key(void *ctx, uint32_t rkey, struct vb_key *out)
+{
+	return vb_target_env.lookup_key(&((struct turn *)ctx)->call, rkey, out);
+}
+
+static enum vb_take take_recv(void *ctx, struct vb_recv *out)
+{
+	return vb_target_env.take_recv(&((struct turn *)ctx)->call, out);
+}
+
+static enum vb_copy copy_in(void *ctx, const struct vb_place *to, uint64_t offset,
+			    const void *bytes, uint64_t length)
+{
+	struct turn *t = ctx;
+	const struct iovec iov = {(void *)(uintptr_t)bytes, length};
+	const struct vb_payload payload = {.iov = &iov, .n = 1};
+
+	int ticket = announce(t, to->recv ? 0 : to->target->key.rkey);
+
+	if (ticket < 0)
+		return VB_COPY_GONE;
+	if (to->recv && !vb_target_resume(&t->call, to->recv))
+		return conclude(t, ticket, VB_COPY_GONE);
+	return conclude(t, ticket, vb_target_env.copy_in(&t->call, to, offset, &payload, length));
+}
+
+static enum vb_copy fetch(struct turn *t, const struct vb_target *from, uint64_t offset,
+			  void *bytes, uint64_t length)
+{
+	const struct iovec iov = {bytes, length};
+	const struct vb_payload payload = {.iov = &iov, .n = 1};
+	int ticket = announce(t, from->key.rkey);
+	struct vb_key key;
+
+	if (ticket < 0)
+		return VB_COPY_GONE;
+	/* The key may have gone since the responder looked it up. */
+	if (!lookup_key(t, from->key.rkey, &key))
+		return conclude(t, ticket, VB_COPY_FAULT_REMOTE);
+	return conclude(t, ticket,
+			vb_target_env.copy_out(&t->call, from, offset, &payload, length));
+}
+
+static enum vb_copy copy_out(void *ctx, const struct vb_target *from, uint64_t offset,
+			     const void *bytes, uint64_t length)
+{
+	return fetch(ctx, from, offset, (void *)(uintptr_t)bytes, length);
+}
+
+static enum vb_copy atomic(void *ctx, const struct vb_target *target, enum vb_atomic kind,
+			   uint64_t compare_add, uint64_t swap, uint64_t *old)
+{
+	struct turn *t = ctx;
+	int ticket = announce(t, target->key.rkey);
+
+	if (ticket < 0)
+		return VB_COPY_GONE;
+	return conclude(t, ticket,
+			vb_target_env.atomic(&t->call, target, kind, compare_add, swap, old));
+}
+
+static enum vb_copy invalidate(void *ctx, const struct vb_key *key)
+{
+	return vb_target_env.invalidate(&((struct turn *)ctx)->call, key);
+}
+
+static const struct vb_resp_env resp_env = {
+	.lookup_key = lookup_key,
+	.take_recv = take_recv,
+	.copy_in = copy_in,
+	.copy_out = copy_out,
+	.atomic = atomic,
+	.invalidate = invalidate,
+};
+
+/* ---- What the machines want done ---- */
+
+static void read_fault(struct turn *t, struct vb_psn psn);
+
+/* The data of a request is not there, or not any more. Those before it end first: its packets are
+ * not sent, and are tried again until it is the oldest. */
+static void local_fault(struct turn *t, uint32_t slot)
+{
+	if (slot == (t->w->sq.head & t->w->sq.attr.ring_mask) &&
+	    atomic_load(&t->qp->state) != IBV_QPS_ERR)
+		vb_requester_fail(t->engine, t->qp, VB_WC_LOC_PROT_ERR);
+}
+
+static void send_packet(struct turn *t, const struct vb_out_packet *p)
+{
+	uint8_t payload[4096];
+	struct iovec iov[VB_MAX_SGE], *from;
+	struct vb_payload local;
+	uint32_t len = p->hdr.payload_len;
+
+	if (len > sizeof(payload))
+		return;
+	if (p->from == VB_PAYLOAD_WQE) {
+		if (!spans(t, p->wqe, p->offset, iov, &from, &local) ||
+		    vb_memory_gather(payload, from, local.n, len, local.careful)) {
+			local_fault(t, p->wqe);
+			return;
+		}
+	} else if (p->from == VB_PAYLOAD_TARGET && fetch(t, &p->target, p->offset, payload, len)) {
+		read_fault(t, vb_psn(p->hdr.psn));
+		return;
+	}
+	vb_wire_send(t->engine, &t->w->path, &p->hdr, len ? payload : NULL);
+}
+
+static void sent(struct turn *t, const struct vb_out_sent *s)
+{
+	if (atomic_load(&t->qp->state) == IBV_QPS_ERR)
+		return; /* flushed already */
+	if (s->status == VB_WC_SUCCESS)
+		vb_requester_done(t->engine, t->qp);
+	else
+		vb_requester_fail(t->engine, t->qp, s->status);
+}
+
+static void received(struct turn *t, const struct vb_out_received *r)
+{
+	if (vb_target_resume(&t->call, &r->recv))
+		vb_target_env.complete(&t->call, &r->recv, &r->completion);
+	t->call.taken = 0;
+}
+
+static void carry_out(struct turn *t, const struct vb_out *out)
+{
+	for (uint32_t i = 0; i < out->count; i++) {
+		const struct vb_out_record *r = &out->records[i];
+
+		switch (r->kind) {
+		case VB_OUT_PACKET:
+			send_packet(t, &r->packet);
+			break;
+		case VB_OUT_SENT:
+			sent(t, &r->sent);
+			break;
+		case VB_OUT_RECEIVED:
+			received(t, &r->received);
+			break;
+		case VB_OUT_EVENT:
+			/* COMM_EST is told when the message is polled. */
+			if (r->event != VB_EVENT_COMM_EST && r->event != VB_EVENT_SQ_DRAINED &&
+			    r->event != VB_EVENT_NONE)
+				vb_async_post(vb_context_of(t->qp->ibv.context),
+					      (enum ibv_event_type)r->event, t->qp->handle);
+			break;
+		case VB_OUT_QP_ERR:
+			t->failed = true;
+			break;
+		}
+	}
+}
+
+static void read_fault(struct turn *t, struct vb_psn psn)
+{
+	struct vb_out_record records[VB_RC_RESP_OUT_MAX];
+	struct vb_out out = {records, VB_RC_RESP_OUT_MAX, 0};
+
+	vb_rc_resp_read_fault(&t->w->resp, &t->w->peer, psn, &out);
+	carry_out(t, &out);
+}
+
+static bool sends(const struct vb_qp *qp)
+{
+	int state = atomic_load(&qp->state);
+
+	return state == IBV_QPS_RTS || state == IBV_QPS_SQD;
+}
+
+static bool answer(struct turn *t)
+{
+	struct vb_out_record records[RECORDS];
+	struct vb_out out = {records, RECORDS, 0};
+	bool more = vb_rc_resp_run(&t->w->resp, &t->w->peer, &resp_env, t, BUDGET, &out);
+
+	carry_out(t, &out);
+	/* A READ that could not be read leaves a NAK to send. */
+	return more || t->w->resp.reply != VB_REPLY_NONE;
+}
+
+static bool ask(struct turn *t, uint64_t now)
+{
+	struct vb_out_record records[RECORDS];
+	struct vb_out out = {records, RECORDS, 0};
+	bool more = vb_rc_req_run(&t->w->sq, t->w->ring, &req_env, t, now, BUDGET, &out);
+
+	carry_out(t, &out);
+	return more;
+}
+
+/* Answers, then requests; a QP with many lets others have their turn. */
+static void pump(struct turn *t)
+{
+	uint64_t now = vb_now_ns();
+	bool more = true;
+
+	for (int i = 0; i < 4 && more; i++) {
+		more = answer(t);
+		if (sends(t->qp))
+			more = ask(t, now) || more;
+	}
+	if (more)
+		vb_engine_wake_at(t->engine, t->qp, 0);
+	else if (t->w->sq.deadline_ns != VB_NEVER)
+		vb_engine_wake_at(t->engine, t->qp, t->w->sq.deadline_ns);
+	if (t->failed && atomic_load(&t->qp->state) != IBV_QPS_ERR) {
+		vb_explain_responder(t->qp, t->verdict);
+		vb_requester_error(t->engine, t->qp);
+	}
+}
+
+/* ---- Requests ---- */
+
+static void translate(const struct vb_qp *qp, const struct vb_swqe *from, struct vb_rc_wqe *to)
+{
+	struct vb_msg msg;
+
+	vb_requester_describe(qp, from, &msg);
+	*to = (struct vb_rc_wqe){
+		.wr_id = from->wr_id,
+		.kind = msg.kind,
+		.with_imm = msg.with_imm,
+		.solicited = msg.solicited,
+		.fence = from->flags & IBV_SEND_FENCE,
+		.signaled = true, /* push() looks at the flag */
+		.rkey = from->rkey,
+		.remote_addr = from->remote_addr,
+		.length = from->length,
+		.imm = from->imm,
+		.compare_add = from->compare_add,
+		.swap = from->swap,
+	};
+	/* Too long for this device: the machine refuses it when its turn comes. */
+	if (vb_requester_check(qp, from) == VB_WC_LOC_LEN_ERR)
+		to->length = VB_MAX_MSG + 1;
+}
+
+static void take_posted(struct vb_qp *qp, struct vb_wire_qp *w)
+{
+	uint64_t posted = atomic_load_explicit(&qp->sq.posted, memory_order_acquire);
+
+	for (; w->posted < posted; w->posted++) {
+		translate(qp, vb_sq_slot(&qp->sq, w->posted),
+			  &w->ring[w->sq.tail & w->sq.attr.ring_mask]);
+		vb_rc_sq_posted(&w->sq);
+	}
+}
+
+bool vb_wire_work(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_wire_qp *w = qp->wire;
+	struct turn t;
+
+	begin(&t, engine, qp);
+	if (sends(qp)) {
+		vb_rc_sq_drain(&w->sq, atomic_load(&qp->state) == IBV_QPS_SQD, false);
+		take_posted(qp, w);
+		vb_rc_sq_timer(&w->sq, w->ring, vb_now_ns());
+	}
+	pump(&t);
+	return vb_rc_sq_in_flight(&w->sq);
+}
+
+bool vb_wire_busy(const struct vb_qp *qp)
+{
+	return vb_rc_sq_in_flight(&qp->wire->sq);
+}
+
+void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_packet *pkt,
+		    const struct vb_udp_datagram *d, bool more)
+{
+	struct vb_out_record records[RECORDS];
+	struct vb_out out = {records, RECORDS, 0};
+	struct vb_source src = {.has_gid = true};
+	const struct vb_op_row *op = vb_op_row(pkt->opcode);
+	struct vb_wire_qp *w = qp->wire;
+	struct turn t;
+
+	if (!w || !op)
+		return;
+	begin(&t, engine, qp);
+	w->peer.state = (enum vb_qp_state)atomic_load(&qp->state);
+	w->peer.access = qp->attr.qp_access_flags;
+	w->peer.min_rnr_timer = qp->attr.min_rnr_timer & 31;
+	memcpy(src.gid, d->src_gid, sizeof(src.gid));
+	if (vb_op_is_request(op))
+		t.verdict = vb_rc_resp_packet(&w->resp, &w->peer, &resp_env, &t, pkt, &src, &out);
+	else if (sends(qp))
+		vb_rc_comp_packet(&w->sq, w->ring, &w->peer, &req_env, &t, pkt, &src, vb_now_ns(),
+				  &out);
+	carry_out(&t, &out);
+	if (!more || t.failed)
+		pump(&t);
+}
+
+/* ---- States ---- */
+
+static uint32_t window(uint32_t mtu)
+{
+	uint32_t packets = WINDOW_BYTES / (mtu + SKB_BYTES);
+
+	return packets < 4 ? 4 : packets;
+}
+
+static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp *w)
+{
+	struct turn t;
+
+	memcpy(w->path.own_gid, qp->own_gid.raw, 16);
+	memcpy(w->path.dest_gid, qp->attr.ah_attr.grh.dgid.raw, 16);
+	w->path.ifindex = vb_context_of(qp->ibv.context)->device->ifindex;
+	w->path.traffic_class = qp->attr.ah_attr.grh.traffic_class;
+	w->path.hop_limit = qp->attr.ah_attr.grh.hop_limit;
+	w->path.flow = qp->attr.ah_attr.grh.flow_label ? qp->attr.ah_attr.grh.flow_label
+						       : qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
+	begin(&t, engine, qp);
+	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
+	w->peer.epsn = vb_psn(qp->attr.rq_psn);
+	w->peer.msn = 0;
+	w->sq.deadline_ns = VB_NEVER; /* there is no send queue before RTS */
+	vb_rc_resp_init(&w->resp);
+}
+
+static void to_rts(struct vb_qp *qp, struct vb_wire_qp *w)
+{
+	uint32_t mtu = 128u << qp->attr.path_mtu;
+	struct vb_rc_sq_attr attr = {
+		.ring_mask = qp->sq.mask,
+		.dest_qpn = qp->attr.dest_qp_num,
+		.path_mtu = mtu,
+		.pkey = VB_PKEY_DEFAULT,
+		.max_rd_atomic = qp->attr.max_rd_atomic,
+		.timeout = qp->attr.timeout,
+		.retry_cnt = qp->attr.retry_cnt,
+		.rnr_retry = qp->attr.rnr_retry,
+		.window = window(mtu),
+		.psn = vb_psn(qp->attr.sq_psn),
+	};
+
+	vb_rc_sq_init(&w->sq, &attr);
+	w->base = w->posted = atomic_load(&qp->sq.next);
+}
+
+/* Nothing comes or goes where this fails, as where a port is down: requests end by their
+ * timers. */
+static struct vb_wire_qp *new_wire(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_wire_qp *w = NULL;
+	int err = vb_wire_start(engine);
+
+	if (!err) {
+		w = calloc(1, sizeof(*w) + ((size_t)qp->sq.mask + 1) * sizeof(struct vb_rc_wqe));
+		err = w ? 0 : -ENOMEM;
+	}
+	if (err)
+		vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE, "qp#0x%x: UDP port %d: %s",
+			   qp->ibv.qp_num, VB_UDP_PORT, strerror(-err));
+	return w;
+}
+
+void vb_wire_connect(struct vb_engine *engine, struct vb_qp *qp, int to)
+{
+	if (to == IBV_QPS_RTR && !qp->wire) {
+		qp->wire = new_wire(engine, qp);
+		if (qp->wire)
+			to_rtr(engine, qp, qp->wire);
+	} else if (to == IBV_QPS_RTS && qp->wire && atomic_load(&qp->state) == IBV_QPS_RTR) {
+		to_rts(qp, qp->wire);
+	}
+}
+
+void vb_wire_disconnect(struct vb_engine *engine, struct vb_qp *qp)
+{
+	free(qp->wire);
+	qp->wire = NULL;
+}
+
+void vb_wire_error(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct vb_out_record record;
+	struct vb_out out = {&record, 1, 0};
+	struct turn t;
+
+	begin(&t, engine, qp);
+	vb_rc_sq_fail(&qp->wire->sq, VB_WC_WR_FLUSH_ERR);
+	vb_rc_resp_flush(&qp->wire->resp, &qp->wire->peer, &out);
+	carry_out(&t, &out);
+}

@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* RoCEv2 packets on sockets, on the loopback interface of a namespace of our own. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "carrier/udp.h"
+#include "lib/child.h"
+
+static struct vb_udp udp;
+static struct vb_udp_datagram got[4];
+static uint8_t payload[4096];
+
+static const struct vb_udp_path paths[] = {
+	{.own_gid = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 1},
+	 .dest_gid = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 2},
+	 .traffic_class = 0x68,
+	 .hop_limit = 9,
+	 .flow = 5},
+	{.own_gid = {[15] = 1}, .dest_gid = {[15] = 1}, .traffic_class = 0x28, .flow = 77},
+};
+
+static void start(void)
+{
+	CHECK(enter_namespace());
+	run_ip("link set lo up");
+	CHECK(vb_udp_open(&udp) == 0);
+	CHECK(udp.in[0] >= 0 && udp.in[1] >= 0);
+	for (size_t i = 0; i < sizeof(payload); i++)
+		payload[i] = (uint8_t)(i * 11 + 3);
+}
+
+static void wait_in(int which)
+{
+	struct pollfd in = {.fd = udp.in[which], .events = POLLIN};
+
+	CHECK(poll(&in, 1, 60000) == 1);
+}
+
+static struct vb_packet write_packet(uint32_t len, uint32_t psn)
+{
+	struct vb_packet pkt = {.pkey = VB_PKEY_DEFAULT,
+				.dest_qpn = 0x123456,
+				.psn = psn,
+				.ack_req = true,
+				.va = 0x1122334455667788,
+				.rkey = 0x99aabbcc,
+				.dma_len = len,
+				.payload_len = len};
+
+	CHECK(vb_op_find(VB_SVC_RC, VB_OP_WRITE, VB_POS_ONLY, VB_EXTRA_NONE, &pkt.opcode));
+	return pkt;
+}
+
+static void there(int which, uint32_t len, uint32_t psn)
+{
+	struct vb_packet pkt = write_packet(len, psn), back;
+
+	CHECK(vb_udp_send(&udp, &paths[which], &pkt, payload) == 0);
+	wait_in(which);
+	CHECK(vb_udp_receive(&udp, which, got, 4) == 1);
+	CHECK(!memcmp(got[0].src_gid, paths[which].own_gid, 16));
+	CHECK(!memcmp(got[0].dest_gid, paths[which].dest_gid, 16));
+	CHECK(got[0].traffic_class == paths[which].traffic_class);
+	CHECK(got[0].flow.sport >= 0xc000 && got[0].flow.dport == VB_UDP_PORT);
+	CHECK(vb_udp_parse(&got[0], &back));
+	CHECK(back.psn == psn && back.dest_qpn == 0x123456 && back.rkey == 0x99aabbcc);
+	CHECK(back.va == pkt.va && back.dma_len == len && back.payload_len == len);
+	CHECK(!memcmp(back.payload, payload, len));
+	CHECK(vb_udp_receive(&udp, which, got, 4) == 0);
+}
+
+/* Every padding, the smallest and the largest, either protocol. */
+static void sizes(void *arg)
+{
+	const uint32_t lens[] = {0, 1, 2, 3, 4, 5, 255, 1024, 4095, 4096};
+
+	start();
+	for (int which = 0; which < 2; which++)
+		for (size_t i = 0; i < sizeof(lens) / sizeof(lens[0]); i++)
+			there(which, lens[i], (uint32_t)i);
+	vb_udp_close(&udp);
+}
+
+/* Packets of a flow keep to their port; other flows have others. */
+static void ports(void *arg)
+{
+	uint16_t seen[32];
+	int different = 0;
+
+	start();
+	for (uint32_t flow = 0; flow < 32; flow++) {
+		for (int again = 0; again < 2; again++) {
+			struct vb_udp_path path = paths[0];
+			struct vb_packet pkt = write_packet(8, flow);
+
+			path.flow = flow;
+			CHECK(vb_udp_send(&udp, &path, &pkt, payload) == 0);
+			wait_in(0);
+			CHECK(vb_udp_receive(&udp, 0, got, 1) == 1);
+			CHECK(!again || got[0].flow.sport == seen[flow]);
+			seen[flow] = got[0].flow.sport;
+		}
+		different += flow && seen[flow] != seen[flow - 1];
+	}
+	CHECK(different > 4);
+	vb_udp_close(&udp);
+}
+
+static void raw(const void *bytes, size_t len)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(VB_UDP_PORT)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	CHECK(sendto(fd, bytes, len, 0, (struct sockaddr *)&to, sizeof(to)) == (ssize_t)len);
+	close(fd);
+	wait_in(0);
+}
+
+/* A wrong bit anywhere, what is cut short, and what is no packet at all, does not count. */
+static void garbage(void *arg)
+{
+	struct vb_packet pkt = write_packet(40, 1), back;
+	struct vb_udp_datagram good;
+	uint8_t junk[9000] = {1, 2, 3};
+
+	start();
+	CHECK(vb_udp_send(&udp, &paths[0], &pkt, payload) == 0);
+	wait_in(0);
+	CHECK(vb_udp_receive(&udp, 0, &good, 1) == 1 && vb_udp_parse(&good, &back));
+	for (uint32_t bit = 0; bit < 8 * good.len; bit++) {
+		struct vb_udp_datagram bad = good;
+
+		if (bit / 8 == 4)
+			continue; /* FECN and BECN change on the way */
+		bad.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		CHECK(!vb_udp_parse(&bad, &back));
+	}
+	for (uint32_t len = 0; len < good.len; len++) {
+		struct vb_udp_datagram cut = good;
+
+		cut.len = len;
+		CHECK(!vb_udp_parse(&cut, &back));
+	}
+	good.flow.sport ^= 1;
+	CHECK(!vb_udp_parse(&good, &back));
+	for (size_t len = 0; len < 100; len++) {
+		raw(junk, len);
+		CHECK(vb_udp_receive(&udp, 0, got, 4) == 1 && got[0].len == len);
+		CHECK(!vb_udp_parse(&got[0], &back));
+	}
+	/* Too long to be one: left out. */
+	raw(junk, sizeof(junk));
+	CHECK(vb_udp_receive(&udp, 0, got, 4) == 0);
+	there(0, 100, 7);
+	vb_udp_close(&udp);
+}
+
+/* The port may be shared with processes that share it, not with others. */
+static void taken(void *arg)
+{
+	struct sockaddr_in6 any = {.sin6_family = AF_INET6, .sin6_port = htons(VB_UDP_PORT)};
+	struct vb_udp second;
+	int fd;
+
+	start();
+	CHECK(vb_udp_open(&second) == 0);
+	vb_udp_close(&second);
+	vb_udp_close(&udp);
+	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0); /* of both protocols */
+	CHECK(bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0);
+	CHECK(vb_udp_open(&udp) == -EADDRINUSE);
+	close(fd);
+	CHECK(vb_udp_open(&udp) == 0);
+	vb_udp_close(&udp);
+}
+
+#define IN_CHILD(body)                                                                             \
+	static void test_##body(void **state)                                                      \
+	{                                                                                          \
+		assert_int_equal(run_in_child(body, NULL), 0);                                     \
+	}
+IN_CHILD(sizes)
+IN_CHILD(ports)
+IN_CHILD(garbage)
+IN_CHILD(taken)
+
+static void try_namespace(void *arg)
+{
+	CHECK(enter_namespace());
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_taken),
+	};
+
+	if (run_in_child(try_namespace, NULL)) {
+		puts("network namespaces are forbidden here");
+		return 77;
+	}
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
