@@ -18,6 +18,8 @@
 #   --repeat N      N pairs one after the other; ends at the first that fails
 #   --timeout SEC   for each process; 60 if not said
 #   --host HOST     where the client connects, 127.0.0.1 if not said
+#   --between A B   the server in one network namespace, the client in the other (ip-netns(8));
+#                   with --host
 #   --slot N        one of 0...11: pairs that run at the same time take different ports
 #   --show          print what the client printed although all went well
 #   --no-device     run the programs as they are, not on our libraries
@@ -29,11 +31,12 @@ pair_lib=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=tests/lib/install.sh
 . "$pair_lib/install.sh"
 
-# pair_listens PORT - somebody listens on the TCP port, v4 or v6
+# pair_listens PORT - somebody listens on the TCP port, v4 or v6, where the server is
 pair_listens() {
 	local hex
 	hex=$(printf ':%04X' "$1")
-	awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 }
+	# shellcheck disable=SC2016 # awk expands
+	"${pair_there[@]}" awk -v port="$hex" '$4 == "0A" && substr($2, length($2) - 4) == port { found = 1 }
 		END { exit !found }' /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 
@@ -91,13 +94,13 @@ pair_wait_listen() {
 pair_once() {
 	local port server=0
 	port=$(pair_port)
-	timeout -k 5 "$pair_timeout" "${launcher[@]}" "$@" -p "$port" \
+	timeout -k 5 "$pair_timeout" "${pair_there[@]}" "${launcher[@]}" "$@" -p "$port" \
 		</dev/null >"$pair_dir/server" 2>&1 &
 	server=$!
 	pair_client_rc="not started: the server never listened"
 	if pair_wait_listen "$server" "$port"; then
 		pair_client_rc=0
-		timeout -k 5 "$pair_timeout" "${launcher[@]}" "$@" -p "$port" "$pair_host" \
+		timeout -k 5 "$pair_timeout" "${pair_here[@]}" "${launcher[@]}" "$@" -p "$port" "$pair_host" \
 			</dev/null >"$pair_dir/client" 2>&1 || pair_client_rc=$?
 	fi
 	pair_server_rc=0
@@ -121,6 +124,7 @@ pair_verdict() {
 
 pair_options() {
 	pair_user='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0 pair_slot=''
+	pair_there=() pair_here=()
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--as-nobody) pair_user=nobody ;;
@@ -133,6 +137,10 @@ pair_options() {
 		--repeat) pair_repeat=$2 && shift ;;
 		--timeout) pair_timeout=$2 && shift ;;
 		--host) pair_host=$2 && shift ;;
+		--between)
+			pair_there=(ip netns exec "$2") pair_here=(ip netns exec "$3")
+			shift 2
+			;;
 		--slot) pair_slot=$2 && shift ;;
 		-*) printf 'pair.sh: unknown option %s\n' "$1" >&2 && return 2 ;;
 		*) break ;;
