@@ -73,9 +73,11 @@ static int open_in(bool v6)
 	if (v6) {
 		set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
+		set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
 	} else {
 		set(fd, IPPROTO_IP, IP_PKTINFO, 1);
 		set(fd, IPPROTO_IP, IP_RECVTOS, 1);
+		set(fd, IPPROTO_IP, IP_RECVTTL, 1);
 	}
 	if (!bind_port(fd, v6, VB_UDP_PORT))
 		return fd;
@@ -269,32 +271,55 @@ int vb_udp_send(struct vb_udp *u, const struct vb_udp_path *path, const struct v
 	return sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
 }
 
-/* What the kernel says beside the bytes. */
+static int int_of(const struct cmsghdr *at)
+{
+	int value;
+
+	memcpy(&value, CMSG_DATA(at), sizeof(value));
+	return value;
+}
+
+/* What the kernel says of an IPv4 datagram beside its bytes. True: where it went. */
+static bool read_control4(const struct cmsghdr *at, struct vb_udp_datagram *d)
+{
+	struct in_pktinfo info;
+
+	if (at->cmsg_type == IP_TOS)
+		d->traffic_class = *CMSG_DATA(at);
+	if (at->cmsg_type == IP_TTL)
+		d->hop_limit = (uint8_t)int_of(at);
+	if (at->cmsg_type != IP_PKTINFO)
+		return false;
+	memcpy(&info, CMSG_DATA(at), sizeof(info));
+	gid_of_v4(d->dest_gid, &info.ipi_addr);
+	return true;
+}
+
+static bool read_control6(const struct cmsghdr *at, struct vb_udp_datagram *d)
+{
+	struct in6_pktinfo info;
+
+	if (at->cmsg_type == IPV6_TCLASS)
+		d->traffic_class = (uint8_t)int_of(at);
+	if (at->cmsg_type == IPV6_HOPLIMIT)
+		d->hop_limit = (uint8_t)int_of(at);
+	if (at->cmsg_type != IPV6_PKTINFO)
+		return false;
+	memcpy(&info, CMSG_DATA(at), sizeof(info));
+	memcpy(d->dest_gid, &info.ipi6_addr, 16);
+	return true;
+}
+
 static bool read_control(struct msghdr *msg, struct vb_udp_datagram *d)
 {
 	bool known = false;
 
+	d->traffic_class = d->hop_limit = 0;
 	for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
-		if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_PKTINFO) {
-			struct in_pktinfo info;
-
-			memcpy(&info, CMSG_DATA(at), sizeof(info));
-			gid_of_v4(d->dest_gid, &info.ipi_addr);
-			known = true;
-		} else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_PKTINFO) {
-			struct in6_pktinfo info;
-
-			memcpy(&info, CMSG_DATA(at), sizeof(info));
-			memcpy(d->dest_gid, &info.ipi6_addr, 16);
-			known = true;
-		} else if (at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_TOS) {
-			d->traffic_class = *CMSG_DATA(at);
-		} else if (at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_TCLASS) {
-			int value;
-
-			memcpy(&value, CMSG_DATA(at), sizeof(value));
-			d->traffic_class = (uint8_t)value;
-		}
+		if (at->cmsg_level == IPPROTO_IP)
+			known = read_control4(at, d) || known;
+		else if (at->cmsg_level == IPPROTO_IPV6)
+			known = read_control6(at, d) || known;
 	}
 	return known;
 }
@@ -332,7 +357,6 @@ int vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_datagram *to, int 
 		if (good != i)
 			memcpy(d->bytes, to[i].bytes, msgs[i].msg_len);
 		d->len = msgs[i].msg_len;
-		d->traffic_class = 0;
 		if (!read_control(&msgs[i].msg_hdr, d))
 			continue;
 		if (which)

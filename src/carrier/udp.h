@@ -43,7 +43,7 @@ struct vb_udp_path {
 struct vb_udp_datagram {
 	struct vb_flow flow; /* addresses and ports; identification and DF as we send them */
 	uint8_t src_gid[16], dest_gid[16];
-	uint8_t traffic_class;
+	uint8_t traffic_class, hop_limit;
 	uint32_t len;
 	uint8_t bytes[VB_UDP_BYTES];
 };

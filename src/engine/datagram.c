@@ -7,9 +7,9 @@
 #include <string.h>
 
 #include "base/rules.h"
+#include "engine/wire.h"
 #include "host/liveness.h"
 
-#define GRH_BYTES    40u
 #define QKEY_OWN_BIT 0x80000000u
 #define BTH_DETH     20u /* BTH and DETH in front of the data */
 #define UDP_ICRC     12u
@@ -34,9 +34,7 @@ static uint16_t ip_checksum(const struct iphdr *ip)
 	return (uint16_t) ~(sum + (sum >> 16));
 }
 
-/* The network header the receiver finds in front of the data: IPv4 in the last 20 bytes,
- * IPv6 in all 40. */
-static void make_grh(const struct vb_path *path, uint64_t length, uint8_t grh[GRH_BYTES])
+void vb_datagram_grh(const struct vb_path *path, uint64_t length, uint8_t *grh)
 {
 	uint16_t payload = (uint16_t)(BTH_DETH + ((length + 3) & ~3ull) + UDP_ICRC);
 	struct iphdr ip = {.version = 4,
@@ -47,12 +45,12 @@ static void make_grh(const struct vb_path *path, uint64_t length, uint8_t grh[GR
 			   .ttl = path->hop_limit,
 			   .protocol = UDP_PROTOCOL};
 
-	memset(grh, 0, GRH_BYTES);
+	memset(grh, 0, VB_GRH_BYTES);
 	if (is_ipv4(path->dest_gid)) {
 		memcpy(&ip.saddr, path->own_gid + 12, 4);
 		memcpy(&ip.daddr, path->dest_gid + 12, 4);
 		ip.check = ip_checksum(&ip);
-		memcpy(grh + GRH_BYTES - sizeof(ip), &ip, sizeof(ip));
+		memcpy(grh + VB_GRH_BYTES - sizeof(ip), &ip, sizeof(ip));
 		return;
 	}
 	grh[0] = (uint8_t)(0x60 | path->traffic_class >> 4);
@@ -105,7 +103,13 @@ static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 
 	memset(res, 0, sizeof(*res));
 	res->verdict = VB_V_DROP_NO_QP;
-	if (!wqe->path.local ||
+	if (wqe->path.reach == VB_REACH_WIRE) {
+		/* What becomes of it nobody here hears. */
+		if (!vb_wire_datagram(engine, qp, wqe, &request))
+			res->verdict = VB_V_ACCEPTED;
+		return;
+	}
+	if (wqe->path.reach != VB_REACH_LOCAL ||
 	    vb_peer_get(engine->adapter, wqe->remote_qpn >> VB_BLOCK_BITS, &peer))
 		return;
 	vb_local_send(peer, &request, res);
@@ -119,14 +123,14 @@ enum vb_wc_status vb_datagram_send(struct vb_engine *engine, struct vb_qp *qp, s
 	struct iovec iov[VB_MAX_SGE + 1];
 	struct vb_payload payload;
 	struct vb_msg sent; /* *msg, with the payload, which ends with this call */
-	uint8_t grh[GRH_BYTES];
+	uint8_t grh[VB_GRH_BYTES];
 
 	if (!status)
 		status = vb_local_side(engine, qp, wqe, iov + 1, &payload);
 	if (status)
 		return status;
-	make_grh(&wqe->path, wqe->length, grh);
-	iov[0] = (struct iovec){.iov_base = grh, .iov_len = GRH_BYTES};
+	vb_datagram_grh(&wqe->path, wqe->length, grh);
+	iov[0] = (struct iovec){.iov_base = grh, .iov_len = VB_GRH_BYTES};
 	payload.iov = iov;
 	payload.n++;
 	*msg = (struct vb_msg){
@@ -136,7 +140,7 @@ enum vb_wc_status vb_datagram_send(struct vb_engine *engine, struct vb_qp *qp, s
 		.psn = qp->sq.psn,
 		.npkts = 1,
 		.src = {.has_qpn = true, .qpn = qp->ibv.qp_num},
-		.length = wqe->length + GRH_BYTES,
+		.length = wqe->length + VB_GRH_BYTES,
 		.imm = wqe->imm,
 	};
 	sent = *msg;

@@ -4,6 +4,14 @@
 
 #include "engine/requester.h"
 
+#define VB_GRH_BYTES 40u
+
+/** vb_datagram_grh() - The network header the receiver finds in front of the data
+ * @length: Bytes of the data
+ * @grh:    Receives VB_GRH_BYTES: IPv4 in the last 20 bytes, IPv6 in all 40
+ */
+void vb_datagram_grh(const struct vb_path *path, uint64_t length, uint8_t *grh);
+
 /** vb_datagram_send() - Send one request of a UD QP
  * @msg:    Filled as it was sent, for the counters
  * @res:    Filled

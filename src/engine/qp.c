@@ -255,6 +255,9 @@ static void apply(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_q
 	republish(qp, to, mask);
 	if (qp->reach == VB_REACH_WIRE)
 		vb_wire_connect(engine, qp, to);
+	/* A datagram may come from anywhere. */
+	if (qp->ibv.qp_type == IBV_QPT_UD && to == IBV_QPS_RTR)
+		vb_wire_start(engine);
 	atomic_store(&qp->state, to);
 }
 

@@ -2,6 +2,7 @@
 #ifndef VB_ENGINE_WIRE_H
 #define VB_ENGINE_WIRE_H
 
+#include "carrier/local.h"
 #include "carrier/udp.h"
 #include "engine/engine.h"
 
@@ -69,6 +70,20 @@ bool vb_wire_busy(const struct vb_qp *qp);
  * Context: the running thread
  */
 void vb_wire_error(struct vb_engine *engine, struct vb_qp *qp);
+
+/* ---- UD: engine/wire_ud.c ---- */
+
+/** vb_wire_datagram() - Send a request of a UD QP as a packet
+ * @request: As for the local carrier: the message's payload begins with the network header, which
+ *          the kernel writes here
+ * Return:  0, or a negative errno: it is lost
+ */
+int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
+		     const struct vb_local_request *request);
+
+/** vb_wire_datagram_packet() - A packet for a UD QP came; as vb_wire_packet() */
+void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
+			     const struct vb_packet *pkt, const struct vb_udp_datagram *d);
 
 /** vb_wire_packet() - A packet for a QP came
  * @more:   Another one for it follows at once: answers wait for that

@@ -404,6 +404,8 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	struct vb_wire_qp *w = qp->wire;
 	struct turn t;
 
+	if (qp->ibv.qp_type == IBV_QPT_UD)
+		vb_wire_datagram_packet(engine, qp, pkt, d);
 	if (!w || !op)
 		return;
 	begin(&t, engine, qp);

@@ -7,13 +7,17 @@
 #include <infiniband/verbs.h>
 
 /* Where a datagram goes: what a send request keeps of its address handle. */
+/* Where a destination is: nowhere that packets of this type go to yet, in a process of this
+ * host, or behind UDP. */
+enum vb_reach { VB_REACH_NONE, VB_REACH_LOCAL, VB_REACH_WIRE };
+
 struct vb_path {
 	uint8_t own_gid[16];
 	uint8_t dest_gid[16];
 	uint32_t flow_label;
 	uint8_t traffic_class;
 	uint8_t hop_limit;
-	bool local; /* the destination is an address of this host */
+	enum vb_reach reach;
 };
 
 struct vb_ah {

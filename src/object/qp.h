@@ -73,10 +73,6 @@ struct vb_sq {
 	uint64_t busy_until_ns; /* how long an atomic is tried for at once, 0 not begun */
 };
 
-/* Where a destination is: nowhere that packets of this type go to yet, in a process of this
- * host, or behind UDP. */
-enum vb_reach { VB_REACH_NONE, VB_REACH_LOCAL, VB_REACH_WIRE };
-
 /* Who runs the send queue: one thread at a time; the others leave word. */
 enum vb_run { VB_RUN_IDLE, VB_RUN_BUSY, VB_RUN_AGAIN };
 

@@ -7,6 +7,7 @@
 #include "object/device.h"
 #include "object/pd.h"
 #include "verbs/check.h"
+#include "verbs/reach.h"
 
 static int resolve(struct vb_context *ctx, const struct ibv_ah_attr *attr, struct vb_path *path)
 {
@@ -25,7 +26,7 @@ static int resolve(struct vb_context *ctx, const struct ibv_ah_attr *attr, struc
 	path->flow_label = grh->flow_label & 0xfffff;
 	path->traffic_class = grh->traffic_class;
 	path->hop_limit = grh->hop_limit;
-	path->local = vb_device_gid_find(ctx->device, VB_PORT, grh->dgid.raw, entry.type) >= 0;
+	path->reach = vb_reach(ctx, grh->dgid.raw, entry.type, true);
 	return 0;
 }
 

@@ -7,12 +7,12 @@
 #include "engine/objects.h"
 #include "engine/requester.h"
 #include "host/async.h"
-#include "base/settings.h"
 #include "host/discover.h"
 #include "host/words.h"
 #include "object/device.h"
 #include "object/qp_table.h"
 #include "verbs/check.h"
+#include "verbs/reach.h"
 
 /* The CQs and the PD must be live objects of this context. */
 static int check_parents(struct vb_context *ctx, struct ibv_pd *pd,
@@ -197,29 +197,6 @@ struct ibv_qp_ex *ibv_qp_to_qp_ex(struct ibv_qp *ibv)
 	return vb_qp_of(ibv)->is_ex ? &vb_qp_of(ibv)->ibv_ex : NULL;
 }
 
-/* The words of the setting CARRIER, in their order. */
-enum { CARRIER_AUTO, CARRIER_LOCAL, CARRIER_UDP };
-
-/* Messages to an address of this host go by memory, all others by UDP, unless the setting wants
- * one way only. Packets of RC are all there are yet. */
-static enum vb_reach reach_of(struct vb_context *ctx, const struct vb_qp *qp, const uint8_t *dgid,
-			      enum ibv_gid_type type)
-{
-	int carrier = vb_setting_choice(NULL, "CARRIER");
-	bool packets = qp->ibv.qp_type == IBV_QPT_RC && carrier != CARRIER_LOCAL;
-
-	if (packets && carrier == CARRIER_UDP)
-		return VB_REACH_WIRE;
-	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)
-		return VB_REACH_LOCAL;
-	if (packets)
-		return VB_REACH_WIRE;
-	vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE,
-		   "qp#0x%x %s: dgid is no entry of this port's GID table", qp->ibv.qp_num,
-		   vb_qp_type_name(qp->ibv.qp_type));
-	return VB_REACH_NONE;
-}
-
 /* Find our own GID, and where the destination is. */
 static int resolve_path(struct vb_context *ctx, const struct vb_qp *qp,
 			const struct ibv_qp_attr *attr, union ibv_gid *own, enum vb_reach *reach)
@@ -232,7 +209,11 @@ static int resolve_path(struct vb_context *ctx, const struct vb_qp *qp,
 		return vb_fail(VB_RULE_MODIFY_QP_SGID, "qp#0x%x: sgid_index=%u of %u",
 			       qp->ibv.qp_num, grh->sgid_index, ctx->device->gid_tbl_len);
 	memcpy(own->raw, entry.raw, sizeof(own->raw));
-	*reach = reach_of(ctx, qp, grh->dgid.raw, entry.type);
+	*reach = vb_reach(ctx, grh->dgid.raw, entry.type, qp->ibv.qp_type == IBV_QPT_RC);
+	if (*reach == VB_REACH_NONE)
+		vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE,
+			   "qp#0x%x %s: dgid is no entry of this port's GID table", qp->ibv.qp_num,
+			   vb_qp_type_name(qp->ibv.qp_type));
 	return 0;
 }
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Unmodified programs over RC between two hosts: network namespaces with a veth between them."""
+"""Unmodified programs over RC and UD between two hosts: network namespaces with a veth between them."""
 import os
 import sys
 
@@ -8,7 +8,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), ".."
 import netns
 import pairs
 
-pairs.need("ibv_rc_pingpong", "ibv_srq_pingpong", "ib_send_bw", "ib_read_lat")
+pairs.need("ibv_rc_pingpong", "ibv_ud_pingpong", "ibv_srq_pingpong", "ib_send_bw", "ib_read_lat")
 netns.need()
 
 SIZES = (1, 255, 256, 1023, 1024, 1025, 2048, 4097, 65537)
@@ -24,6 +24,11 @@ def cases():
     for size in SIZES:
         yield ([pingpong, "-g", "1", "-c", "-s", str(size), "-n", "50"],)
     yield (["ibv_srq_pingpong", "-g", "1", "-c", "-n", "100"],)
+    for gid in ("0", "1"):
+        yield (["ibv_ud_pingpong", "-g", gid, "-s", "1024", "-c", "-n", "100"],)
+    yield (["ibv_ud_pingpong", "-g", "1", "-s", "1", "-e", "-c", "-n", "100"],)
+    yield (["ib_send_lat", "-F", "-c", "UD", "-n", "100"],)
+    yield (["ib_send_bw", "-F", "-c", "UD", "-n", "100"],)
     for operation in ("send", "write", "read", "atomic"):
         for measure in ("bw", "lat"):
             # Long timers: CPUs are shared with whatever else the machine does.

@@ -68,7 +68,7 @@ CASE_IN_CHILD(rules)
 static void destinations(void *arg)
 {
 	union ibv_gid gids[] = {
-		{.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 99}},
+		{.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}},
 		{.raw = {[10] = 0xff, [11] = 0xff, 239, 1, 2, 3}},
 		{.raw = {0xff, 0x0e, [15] = 9}},
 		{.raw = {0xfe, 0x80, [15] = 9}},

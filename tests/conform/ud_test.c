@@ -270,7 +270,7 @@ CASE_IN_CHILD(dropped)
 /* An address that is none of this host's. */
 static void unreachable(void *arg)
 {
-	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 99}};
+	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}};
 	struct ibv_ah *ah;
 
 	open_up();

@@ -71,6 +71,7 @@ static void there(int which, uint32_t len, uint32_t psn)
 	CHECK(!memcmp(got[0].src_gid, paths[which].own_gid, 16));
 	CHECK(!memcmp(got[0].dest_gid, paths[which].dest_gid, 16));
 	CHECK(got[0].traffic_class == paths[which].traffic_class);
+	CHECK(got[0].hop_limit == (which ? got[0].hop_limit : 9) && got[0].hop_limit);
 	CHECK(got[0].flow.sport >= 0xc000 && got[0].flow.dport == VB_UDP_PORT);
 	CHECK(vb_udp_parse(&got[0], &back));
 	CHECK(back.psn == psn && back.dest_qpn == 0x123456 && back.rkey == 0x99aabbcc);

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Datagrams of UD QPs as packets. */
+#include <errno.h>
+#include <string.h>
+
+#include "carrier/target.h"
+#include "engine/datagram.h"
+#include "engine/wire.h"
+#include "host/access.h"
+#include "host/memory.h"
+#include "host/words.h"
+#include "object/device.h"
+#include "transport/unacked_msg.h"
+
+int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
+		     const struct vb_local_request *request)
+{
+	const struct vb_payload *payload = request->msg->payload;
+	uint8_t bytes[4096];
+	struct vb_udp_path path = {
+		.ifindex = vb_context_of(qp->ibv.context)->device->ifindex,
+		.traffic_class = wqe->path.traffic_class,
+		.hop_limit = wqe->path.hop_limit,
+		.flow = wqe->path.flow_label ? wqe->path.flow_label
+					     : qp->ibv.qp_num ^ wqe->remote_qpn << 8,
+	};
+	struct vb_packet pkt = {
+		.solicited = request->msg->solicited,
+		.pkey = VB_PKEY_DEFAULT,
+		.dest_qpn = request->qpn,
+		.psn = request->msg->psn.v,
+		.qkey = request->qkey,
+		.src_qpn = qp->ibv.qp_num,
+		.imm = request->msg->imm,
+		.payload_len = (uint32_t)wqe->length,
+	};
+
+	if (wqe->length > sizeof(bytes) ||
+	    !vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_ONLY,
+			request->msg->with_imm ? VB_EXTRA_IMM : VB_EXTRA_NONE, &pkt.opcode))
+		return -EMSGSIZE;
+	memcpy(path.own_gid, wqe->path.own_gid, sizeof(path.own_gid));
+	memcpy(path.dest_gid, wqe->path.dest_gid, sizeof(path.dest_gid));
+	/* The first span is the header. */
+	if (vb_memory_gather(bytes, payload->iov + 1, payload->n - 1, wqe->length,
+			     payload->careful))
+		return -EFAULT;
+	return vb_wire_send(engine, &path, &pkt, wqe->length ? bytes : NULL);
+}
+
+static void run(struct vb_target_call *c, struct vb_qp *qp, const struct vb_packet *pkt,
+		const struct vb_msg *msg)
+{
+	struct vb_msg_result res;
+	struct vb_resp_qp as;
+
+	if (!vb_target_read(c, qp->ibv.qp_num))
+		return;
+	vb_target_describe(c, qp->ibv.qp_num, &as);
+	vb_ud_resp_message(&as, c->row.qkey, &vb_target_env, c, msg, pkt->qkey, &res);
+	/* A receive that was taken for it and not used. */
+	if (c->taken && c->row.rq_shared)
+		vb_arrival_void(&c->arrival->word, c->taken);
+	if (res.target_err)
+		vb_target_fail(c, res.verdict);
+}
+
+void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
+			     const struct vb_packet *pkt, const struct vb_udp_datagram *d)
+{
+	const struct vb_op_row *op = vb_op_row(pkt->opcode);
+	uint8_t grh[VB_GRH_BYTES];
+	const struct iovec iov[] = {{grh, sizeof(grh)},
+				    {(void *)(uintptr_t)pkt->payload, pkt->payload_len}};
+	const struct vb_payload payload = {.iov = iov, .n = pkt->payload_len ? 2 : 1};
+	const struct vb_msg msg = {
+		.kind = VB_MSG_SEND,
+		.with_imm = op && op->extra == VB_EXTRA_IMM,
+		.solicited = pkt->solicited,
+		.psn = vb_psn(pkt->psn),
+		.npkts = 1,
+		.src = {.has_qpn = true, .qpn = pkt->src_qpn},
+		.length = pkt->payload_len + sizeof(grh),
+		.imm = pkt->imm,
+		.payload = &payload,
+	};
+	struct vb_path path = {.traffic_class = d->traffic_class, .hop_limit = d->hop_limit};
+	struct vb_target_call call = {.peer = engine->adapter->self, .payload = &payload};
+	int ticket;
+
+	if (!op || op->service != VB_SVC_UD || op->kind != VB_OP_SEND ||
+	    pkt->payload_len > 128u << qp->attr.path_mtu)
+		return; /* dropped, as a port does */
+	memcpy(path.own_gid, d->src_gid, sizeof(path.own_gid));
+	memcpy(path.dest_gid, d->dest_gid, sizeof(path.dest_gid));
+	vb_datagram_grh(&path, pkt->payload_len, grh);
+	ticket = vb_access_begin(engine->adapter, engine->adapter->self, qp->ibv.qp_num, 0);
+	if (ticket < 0)
+		return;
+	run(&call, qp, pkt, &msg);
+	vb_access_end(engine->adapter, ticket);
+}
