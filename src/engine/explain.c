@@ -97,6 +97,28 @@ void vb_explain_verdict(const struct vb_qp *qp, const struct vb_swqe *wqe,
 		   next->kind == VB_STEP_RETRY_AT ? " (trying again)" : "");
 }
 
+void vb_explain_answer(const struct vb_qp *qp, uint64_t wr_id, enum vb_wc_status status)
+{
+	static const struct {
+		enum vb_rule rule;
+		const char *text;
+	} answers[] = {
+		[VB_WC_LOC_PROT_ERR] = {VB_RULE_WC_LOC_PROT, "the local buffer cannot be accessed"},
+		[VB_WC_REM_INV_REQ_ERR] = {VB_RULE_WC_RECV_LENGTH,
+					   "the peer calls the request invalid"},
+		[VB_WC_REM_ACCESS_ERR] = {VB_RULE_WC_RKEY, "the peer refuses the access"},
+		[VB_WC_REM_OP_ERR] = {VB_RULE_WC_RECV_PROT, "the peer could not carry it out"},
+		[VB_WC_RETRY_EXC_ERR] = {VB_RULE_WC_RETRY, "no answer came over UDP port 4791"},
+		[VB_WC_RNR_RETRY_EXC_ERR] = {VB_RULE_WC_RNR, "the peer has no receive posted"},
+	};
+
+	if (!vb_explain_on() || (size_t)status >= sizeof(answers) / sizeof(answers[0]) ||
+	    !answers[status].text)
+		return;
+	vb_explain(answers[status].rule, "qp#0x%x wr_id=0x%llx to qp#0x%x of another host: %s",
+		   qp->ibv.qp_num, (ull)wr_id, qp->attr.dest_qp_num, answers[status].text);
+}
+
 void vb_explain_responder(const struct vb_qp *qp, enum vb_verdict verdict)
 {
 	if (vb_explain_on() && verdicts[verdict].text)

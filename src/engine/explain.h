@@ -19,6 +19,11 @@ void vb_explain_local(const struct vb_qp *qp, const struct vb_swqe *wqe, int sge
 void vb_explain_verdict(const struct vb_qp *qp, const struct vb_swqe *wqe,
 			const struct vb_msg_result *res, const struct vb_sq_step *next);
 
+/** vb_explain_answer() - A request on the wire ended with an error: what is known from here. The
+ * peer's side explains which of its checks it was
+ */
+void vb_explain_answer(const struct vb_qp *qp, uint64_t wr_id, enum vb_wc_status status);
+
 /** vb_explain_responder() - A peer's message failed this QP */
 void vb_explain_responder(const struct vb_qp *qp, enum vb_verdict verdict);
 

@@ -206,6 +206,7 @@ void vb_requester_done(struct vb_engine *engine, struct vb_qp *qp)
 
 void vb_requester_fail(struct vb_engine *engine, struct vb_qp *qp, enum vb_wc_status status)
 {
+	vb_explain_answer(qp, vb_sq_slot(&qp->sq, atomic_load(&qp->sq.next))->wr_id, status);
 	fail(engine, qp, status, 0);
 }
 

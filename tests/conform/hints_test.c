@@ -113,12 +113,34 @@ static void test_unreachable(void **state)
 	pair_destroy(&pair);
 }
 
+/* No host has the address: packets go, and no answer comes. */
+static void test_no_answer(void **state)
+{
+	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}};
+	struct pair_opts opts = pair_defaults;
+	struct verbs_end end;
+	struct ibv_wc wc;
+
+	opts.timeout = 8;
+	opts.retry_cnt = 1;
+	end_open(&end, &opts);
+	assert_int_equal(end_init(&end), 0);
+	assert_int_equal(end_rtr(&end, 0x17, &nobody, 1), 0);
+	assert_int_equal(end_rts(&end), 0);
+	assert_int_equal(post_send(&end, 1, NULL, 0, 0), 0);
+	wait_wc(end.send_cq, &wc);
+	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_true(rule_said("wc-retry"));
+	end_close(&end);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_small_cq),
 		cmocka_unit_test(test_unarmed_wait),
 		cmocka_unit_test(test_unreachable),
+		cmocka_unit_test(test_no_answer),
 	};
 	uint8_t frame[PAIR_STACK_BYTES];
 
