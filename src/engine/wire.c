@@ -15,6 +15,9 @@
 /* Datagrams looked at in one go, and goes in one call. */
 #define BATCH 16
 #define GOES  8
+/* How long pollers look for more after a packet; then the engine's thread wakes for the next. A
+ * program that gets none pays no system call a poll. */
+#define LIVELY_NS 1000000u
 /* Yields to a process whose queue is full. */
 #define PATIENCE 200
 
@@ -22,7 +25,8 @@ struct vb_wire {
 	struct vb_udp udp;
 	pthread_mutex_t send_lock; /* the sockets that are opened when first needed */
 	pthread_mutex_t receive_lock;
-	uint32_t watched; /* blocks whose sockets the thread looks at */
+	uint32_t watched;	  /* blocks whose sockets the thread looks at */
+	_Atomic uint64_t last_ns; /* when a packet came, the last time */
 	struct vb_udp_datagram batch[BATCH];
 	uint8_t handed[BATCH * sizeof(struct vb_udp_datagram)];
 };
@@ -211,8 +215,11 @@ static int receive_handed(struct vb_engine *engine, struct vb_wire *wire)
 	return 0;
 }
 
-static bool my_turn(struct vb_wire *wire, bool patient)
+static bool my_turn(const struct vb_engine *engine, struct vb_wire *wire, bool patient)
 {
+	if (!patient && atomic_load(&engine->thread_runs) &&
+	    vb_now_ns() - atomic_load(&wire->last_ns) > LIVELY_NS)
+		return false;
 	return patient ? !pthread_mutex_lock(&wire->receive_lock)
 		       : !pthread_mutex_trylock(&wire->receive_lock);
 }
@@ -222,7 +229,7 @@ void vb_wire_receive(struct vb_engine *engine, bool patient)
 	struct vb_wire *wire = atomic_load(&engine->wire);
 	bool more = true;
 
-	if (!wire || !my_turn(wire, patient))
+	if (!wire || !my_turn(engine, wire, patient))
 		return;
 	for (int i = 0; i < GOES && more; i++) {
 		more = false;
@@ -233,6 +240,8 @@ void vb_wire_receive(struct vb_engine *engine, bool patient)
 
 			dispatch(engine, wire->batch, n, from < 2);
 			vb_grace_leave(&engine->grace, token);
+			if (n)
+				atomic_store(&wire->last_ns, vb_now_ns());
 			more = more || n == BATCH || (from == 2 && n);
 		}
 	}
