@@ -267,12 +267,13 @@ static void dropped(void *arg)
 }
 CASE_IN_CHILD(dropped)
 
-/* An address that is none of this host's. */
+/* An address that is none of this host's, where no packet may be sent. */
 static void unreachable(void *arg)
 {
-	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}};
+	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 192, 0, 2, 99}};
 	struct ibv_ah *ah;
 
+	CHECK(!setenv("VERBENA_CARRIER", "local", 1));
 	open_up();
 	ah = many_ah(end.pd, end.opts.gid_index, &nobody);
 	recv_slot(0, 128);
