@@ -475,26 +475,6 @@ static void test_silence(void **state)
 				check_silence((enum silence)why, two);
 }
 
-/* The destination GID is nobody's. */
-static void test_unreachable(void **state)
-{
-	union ibv_gid nobody = {.raw = {[10] = 0xff, [11] = 0xff, 127, 0, 0, 99}};
-	struct pair_opts opts = pair_defaults;
-	struct verbs_end end;
-	struct ibv_wc wc;
-
-	opts.timeout = 10;
-	opts.retry_cnt = 1;
-	end_open(&end, &opts);
-	assert_int_equal(end_init(&end), 0);
-	assert_int_equal(end_rtr(&end, 0x17, &nobody, 1), 0);
-	assert_int_equal(end_rts(&end), 0);
-	assert_int_equal(post_send(&end, 1, NULL, 0, 0), 0);
-	wait_wc(end.send_cq, &wc);
-	expect_wc(&wc, 1, IBV_WC_RETRY_EXC_ERR, end.qp->qp_num);
-	end_close(&end);
-}
-
 /* A peer that is not ready in time may become it before the retries end. */
 static void test_late_peer(void **state)
 {
@@ -675,19 +655,12 @@ static void test_killed_peer(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_all_faults),
-		cmocka_unit_test(test_one_process),
-		cmocka_unit_test(test_two_processes),
-		cmocka_unit_test(test_write_imm_access),
-		cmocka_unit_test(test_empty_messages),
-		cmocka_unit_test(test_silence),
-		cmocka_unit_test(test_unreachable),
-		cmocka_unit_test(test_late_peer),
-		cmocka_unit_test(test_rnr),
-		cmocka_unit_test(test_rnr_edges),
-		cmocka_unit_test(test_self_access),
-		cmocka_unit_test(test_after_error),
-		cmocka_unit_test(test_killed_peer),
+		cmocka_unit_test(test_all_faults),     cmocka_unit_test(test_one_process),
+		cmocka_unit_test(test_two_processes),  cmocka_unit_test(test_write_imm_access),
+		cmocka_unit_test(test_empty_messages), cmocka_unit_test(test_silence),
+		cmocka_unit_test(test_late_peer),      cmocka_unit_test(test_rnr),
+		cmocka_unit_test(test_rnr_edges),      cmocka_unit_test(test_self_access),
+		cmocka_unit_test(test_after_error),    cmocka_unit_test(test_killed_peer),
 	};
 	uint8_t frame[PAIR_STACK_BYTES];
 

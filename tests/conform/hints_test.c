@@ -130,6 +130,8 @@ static void test_no_answer(void **state)
 	assert_int_equal(post_send(&end, 1, NULL, 0, 0), 0);
 	wait_wc(end.send_cq, &wc);
 	assert_int_equal(wc.status, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(wc.wr_id, 1);
+	assert_int_equal(wc.qp_num, end.qp->qp_num);
 	assert_true(rule_said("wc-retry"));
 	end_close(&end);
 }

@@ -30,8 +30,9 @@ static void others_go_on(struct remote *other, struct tally *tally, uint32_t *fi
 	}
 }
 
-static void hurt(const char *step, const char *action)
+static void hurt(void *arg)
 {
+	const char *step = ((struct hurt *)arg)->step, *action = ((struct hurt *)arg)->action;
 	struct remote victim, other;
 	struct tally tally = {.got = 0};
 	struct ibv_wc wc;
@@ -73,26 +74,14 @@ static void hurt(const char *step, const char *action)
 	close_end();
 }
 
-static void stopped(void *arg)
-{
-	hurt(arg, "stop");
-}
-
-static void killed(void *arg)
-{
-	hurt(arg, "kill");
-}
-
 static void test_stopped(void **state)
 {
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-		assert_int_equal(run_in_child(stopped, (void *)(uintptr_t)steps[i]), 0);
+	assert_int_equal(hurt_each(hurt, steps, sizeof(steps) / sizeof(steps[0]), "stop"), 0);
 }
 
 static void test_killed(void **state)
 {
-	for (size_t i = 0; i < sizeof(steps) / sizeof(steps[0]); i++)
-		assert_int_equal(run_in_child(killed, (void *)(uintptr_t)steps[i]), 0);
+	assert_int_equal(hurt_each(hurt, steps, sizeof(steps) / sizeof(steps[0]), "kill"), 0);
 }
 
 /* The dead one held the only receive, and nobody polls: it is offered again all the same. */

@@ -367,3 +367,15 @@ void remote_quit(struct remote *remote)
 	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	close(remote->fd);
 }
+
+int hurt_each(void (*test)(void *hurt), const char *const *steps, size_t n, const char *action)
+{
+	int failed = 0;
+
+	for (size_t i = 0; i < n; i++) {
+		struct hurt hurt = {steps[i], action};
+
+		failed += run_in_child(test, &hurt) != 0;
+	}
+	return failed;
+}

@@ -109,6 +109,17 @@ void remote_resume(struct remote *remote);
 void remote_kill(struct remote *remote);
 void remote_quit(struct remote *remote);
 
+/* What happens to a process, and at which step. */
+struct hurt {
+	const char *step, *action; /* VERBENA_TEST_STEP; "stop" or "kill" */
+};
+
+/** hurt_each() - Run a test in a child for every step
+ * @test:   Gets a struct hurt
+ * Return:  how many failed
+ */
+int hurt_each(void (*test)(void *hurt), const char *const *steps, size_t n, const char *action);
+
 /** CASE_IN_CHILD() - A test in a process of its own, so that each begins anew */
 #define CASE_IN_CHILD(body)                                                                        \
 	static void test_##body(void **state)                                                      \
