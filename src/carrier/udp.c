@@ -69,7 +69,9 @@ static int open_in(bool v6)
 	if (fd < 0)
 		return fd;
 	set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
-	set(fd, SOL_SOCKET, SO_RCVBUF, RCVBUF);
+	/* Beyond net.core.rmem_max where the process may. */
+	if (set(fd, SOL_SOCKET, SO_RCVBUFFORCE, RCVBUF))
+		set(fd, SOL_SOCKET, SO_RCVBUF, RCVBUF);
 	if (v6) {
 		set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);

@@ -16,6 +16,7 @@
 #include "transport/rc_comp.h"
 #include "transport/rc_req.h"
 #include "transport/rc_resp.h"
+#include "transport/uc_resp.h"
 
 /* Records of one step of a machine; packets a QP sends before others come in turn. */
 #define RECORDS 64
@@ -202,12 +203,21 @@ static const struct vb_resp_env resp_env = {
 
 static void read_fault(struct turn *t, struct vb_psn psn);
 
+/* What was posted has been flushed: nothing more ends. */
+static bool failed(const struct vb_qp *qp)
+{
+	int state = atomic_load(&qp->state);
+
+	return state == IBV_QPS_ERR || state == IBV_QPS_SQE;
+}
+
 /* The data of a request is not there, or not any more. Those before it end first: its packets are
  * not sent, and are tried again until it is the oldest. */
 static void local_fault(struct turn *t, uint32_t slot)
 {
-	if (slot == (t->w->sq.head & t->w->sq.attr.ring_mask) &&
-	    atomic_load(&t->qp->state) != IBV_QPS_ERR)
+	uint64_t oldest = atomic_load(&t->qp->sq.next) - t->w->base;
+
+	if (slot == (oldest & t->w->sq.attr.ring_mask) && !failed(t->qp))
 		vb_requester_fail(t->engine, t->qp, VB_WC_LOC_PROT_ERR);
 }
 
@@ -235,8 +245,8 @@ static void send_packet(struct turn *t, const struct vb_out_packet *p)
 
 static void sent(struct turn *t, const struct vb_out_sent *s)
 {
-	if (atomic_load(&t->qp->state) == IBV_QPS_ERR)
-		return; /* flushed already */
+	if (failed(t->qp))
+		return;
 	if (s->status == VB_WC_SUCCESS)
 		vb_requester_done(t->engine, t->qp);
 	else
@@ -413,7 +423,10 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	w->peer.access = qp->attr.qp_access_flags;
 	w->peer.min_rnr_timer = qp->attr.min_rnr_timer & 31;
 	memcpy(src.gid, d->src_gid, sizeof(src.gid));
-	if (vb_op_is_request(op))
+	if (qp->ibv.qp_type == IBV_QPT_UC)
+		t.verdict =
+			vb_uc_resp_packet(&w->resp.msg, &w->peer, &resp_env, &t, pkt, &src, &out);
+	else if (vb_op_is_request(op))
 		t.verdict = vb_rc_resp_packet(&w->resp, &w->peer, &resp_env, &t, pkt, &src, &out);
 	else if (sends(qp))
 		vb_rc_comp_packet(&w->sq, w->ring, &w->peer, &req_env, &t, pkt, &src, vb_now_ns(),
@@ -451,20 +464,23 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	vb_rc_resp_init(&w->resp);
 }
 
-static void to_rts(struct vb_qp *qp, struct vb_wire_qp *w)
+/* @psn: Of the first packet */
+static void to_rts(struct vb_qp *qp, struct vb_wire_qp *w, struct vb_psn psn)
 {
+	bool rc = qp->ibv.qp_type == IBV_QPT_RC;
 	uint32_t mtu = 128u << qp->attr.path_mtu;
 	struct vb_rc_sq_attr attr = {
+		.service = rc ? VB_SVC_RC : VB_SVC_UC,
 		.ring_mask = qp->sq.mask,
 		.dest_qpn = qp->attr.dest_qp_num,
 		.path_mtu = mtu,
 		.pkey = VB_PKEY_DEFAULT,
-		.max_rd_atomic = qp->attr.max_rd_atomic,
+		.max_rd_atomic = rc ? qp->attr.max_rd_atomic : 0,
 		.timeout = qp->attr.timeout,
 		.retry_cnt = qp->attr.retry_cnt,
 		.rnr_retry = qp->attr.rnr_retry,
 		.window = window(mtu),
-		.psn = vb_psn(qp->attr.sq_psn),
+		.psn = psn,
 	};
 
 	vb_rc_sq_init(&w->sq, &attr);
@@ -495,7 +511,9 @@ void vb_wire_connect(struct vb_engine *engine, struct vb_qp *qp, int to)
 		if (qp->wire)
 			to_rtr(engine, qp, qp->wire);
 	} else if (to == IBV_QPS_RTS && qp->wire && atomic_load(&qp->state) == IBV_QPS_RTR) {
-		to_rts(qp, qp->wire);
+		to_rts(qp, qp->wire, vb_psn(qp->attr.sq_psn));
+	} else if (to == IBV_QPS_RTS && qp->wire && atomic_load(&qp->state) == IBV_QPS_SQE) {
+		to_rts(qp, qp->wire, qp->wire->sq.next);
 	}
 }
 

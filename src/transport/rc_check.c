@@ -9,6 +9,13 @@ enum vb_verdict vb_rc_check_qp(const struct vb_resp_qp *qp)
 		return VB_V_DROP_STALE;
 	if (qp->type != VB_QPT_RC && qp->type != VB_QPT_XRC_RECV)
 		return VB_V_DROP_TYPE;
+	return vb_rc_check_state(qp);
+}
+
+enum vb_verdict vb_rc_check_state(const struct vb_resp_qp *qp)
+{
+	if (qp->other_generation)
+		return VB_V_DROP_STALE;
 	switch (qp->state) {
 	case VB_QPS_RTR:
 	case VB_QPS_RTS:

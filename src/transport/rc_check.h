@@ -56,6 +56,9 @@ struct vb_source {
 /** vb_rc_check_qp() - A live RC (or XRC target) QP in a state that takes requests */
 enum vb_verdict vb_rc_check_qp(const struct vb_resp_qp *qp);
 
+/** vb_rc_check_state() - A live QP of any type in a state that takes requests */
+enum vb_verdict vb_rc_check_state(const struct vb_resp_qp *qp);
+
 /** vb_rc_check_peer() - The source is the connected peer */
 enum vb_verdict vb_rc_check_peer(const struct vb_resp_qp *qp, const struct vb_source *src);
 

@@ -136,8 +136,20 @@ static enum vb_verdict run(struct run *r)
 	return complete(r, VB_WC_SUCCESS);
 }
 
+static bool is_nak(enum vb_verdict verdict)
+{
+	return vb_verdict_is(verdict, VB_VC_NAK);
+}
+
 enum vb_verdict vb_rc_resp_message(const struct vb_resp_qp *qp, const struct vb_resp_env *env,
 				   void *ctx, const struct vb_msg *msg, struct vb_msg_result *res)
+{
+	return vb_resp_message(qp, env, ctx, msg, is_nak, res);
+}
+
+enum vb_verdict vb_resp_message(const struct vb_resp_qp *qp, const struct vb_resp_env *env,
+				void *ctx, const struct vb_msg *msg,
+				bool (*fails)(enum vb_verdict verdict), struct vb_msg_result *res)
 {
 	struct run r = {.qp = qp, .env = env, .ctx = ctx, .msg = msg, .res = res};
 	const struct vb_verdict_row *row;
@@ -154,7 +166,7 @@ enum vb_verdict vb_rc_resp_message(const struct vb_resp_qp *qp, const struct vb_
 		res->comm_est = qp->state == VB_QPS_RTR && !qp->comm_est;
 	} else if (res->verdict == VB_V_RNR) {
 		res->rnr_timer = qp->min_rnr_timer;
-	} else if (row->cls == VB_VC_NAK) {
+	} else if (fails(res->verdict)) {
 		res->target_err = true;
 		if (!res->recv_taken)
 			res->event = row->event;

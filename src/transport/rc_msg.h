@@ -78,4 +78,11 @@ struct vb_msg_result {
 enum vb_verdict vb_rc_resp_message(const struct vb_resp_qp *qp, const struct vb_resp_env *env,
 				   void *ctx, const struct vb_msg *msg, struct vb_msg_result *res);
 
+/** vb_resp_message() - The same for any service
+ * @fails:  Which verdicts end the connection, and the receive that was looked at with it
+ */
+enum vb_verdict vb_resp_message(const struct vb_resp_qp *qp, const struct vb_resp_env *env,
+				void *ctx, const struct vb_msg *msg,
+				bool (*fails)(enum vb_verdict verdict), struct vb_msg_result *res);
+
 #endif

@@ -6,6 +6,11 @@ static bool is_response_bound(enum vb_msg_kind kind)
 	return kind == VB_MSG_READ || vb_rc_is_atomic(kind);
 }
 
+static bool is_acknowledged(const struct vb_rc_sq *sq)
+{
+	return sq->attr.service != VB_SVC_UC;
+}
+
 static uint32_t count_of(const struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe)
 {
 	return vb_rc_is_atomic(wqe->kind) ? 1 : vb_psn_count(wqe->length, sq->attr.path_mtu);
@@ -66,6 +71,16 @@ static enum vb_op_pos position(uint32_t pkt, uint32_t count)
 				(pkt == count - 1 ? VB_POS_LAST : 0));
 }
 
+static void ask_for_ack(struct vb_rc_sq *sq, enum vb_op_pos pos, struct vb_packet *hdr)
+{
+	if (!is_acknowledged(sq))
+		return;
+	sq->unasked++;
+	hdr->ack_req = (pos & VB_POS_LAST) || sq->unasked >= (sq->attr.window + 3) / 4;
+	if (hdr->ack_req)
+		sq->unasked = 0;
+}
+
 /* One packet of the work request at cursor. */
 static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, struct vb_out *out)
 {
@@ -82,7 +97,7 @@ static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, struct vb_out
 	/* A READ is asked for from the first byte that is missing. */
 	if (whole)
 		after = vb_psn_add(wqe->last, 1);
-	vb_op_find(VB_SVC_RC, (enum vb_op_kind)wqe->kind, pos, whole ? VB_EXTRA_NONE : extra,
+	vb_op_find(sq->attr.service, (enum vb_op_kind)wqe->kind, pos, whole ? VB_EXTRA_NONE : extra,
 		   &p->hdr.opcode);
 	p->hdr.pkey = sq->attr.pkey;
 	p->hdr.dest_qpn = sq->attr.dest_qpn;
@@ -98,12 +113,11 @@ static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, struct vb_out
 		p->wqe = sq->cursor & sq->attr.ring_mask;
 		p->offset = offset;
 	}
-	sq->unasked++;
-	p->hdr.ack_req = (pos & VB_POS_LAST) || sq->unasked >= (sq->attr.window + 3) / 4;
-	if (p->hdr.ack_req)
-		sq->unasked = 0;
+	ask_for_ack(sq, pos, &p->hdr);
 	if (vb_psn_before(sq->sent, after))
 		sq->sent = after;
+	if (!is_acknowledged(sq) && (pos & VB_POS_LAST))
+		sq->una = after;
 	sq->cursor_pkt = whole ? count : pkt + 1;
 	if (sq->cursor_pkt == count) {
 		sq->cursor++;
@@ -122,6 +136,8 @@ static bool ready(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_r
 		return false;
 	if (sq->blocked && sq->cursor == sq->started)
 		return false;
+	if (!is_acknowledged(sq))
+		return sq->cursor != sq->started || start(sq, wqe, env, ctx);
 	psn = sq->cursor == sq->started ? sq->next : vb_psn_add(wqe->first, sq->cursor_pkt);
 	if (vb_psn_diff(psn, sq->una) >= (int64_t)sq->attr.window)
 		return false;
@@ -138,9 +154,11 @@ bool vb_rc_req_run(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_
 			return true;
 		budget--;
 		emit(sq, vb_rc_sq_wqe(sq, ring, sq->cursor), out);
-		if (sq->deadline_ns == VB_NEVER)
+		if (is_acknowledged(sq) && sq->deadline_ns == VB_NEVER)
 			sq->deadline_ns =
 				vb_timer_after(now_ns, vb_timer_ack_ns(sq->budget.timeout));
 	}
-	return sq->blocked && sq->state != VB_SQ_ERR && vb_rc_sq_retire(sq, ring, out);
+	if (is_acknowledged(sq) && (!sq->blocked || sq->state == VB_SQ_ERR))
+		return false;
+	return vb_rc_sq_retire(sq, ring, out);
 }

@@ -3,7 +3,7 @@
 
 #include "transport/rc_resp.h"
 
-/* One request packet on its way through the checks. */
+/* One call: a request packet, or the sending of answers. */
 struct run {
 	struct vb_rc_resp *rs;
 	struct vb_resp_qp *qp;
@@ -14,12 +14,6 @@ struct run {
 	enum vb_msg_kind kind;
 	struct vb_out *out;
 };
-
-_Static_assert((int)VB_OP_SEND == (int)VB_MSG_SEND && (int)VB_OP_WRITE == (int)VB_MSG_WRITE &&
-		       (int)VB_OP_READ == (int)VB_MSG_READ &&
-		       (int)VB_OP_CMP_SWP == (int)VB_MSG_CMP_SWP &&
-		       (int)VB_OP_FETCH_ADD == (int)VB_MSG_FETCH_ADD,
-	       "the requests' kinds are the messages' kinds");
 
 void vb_rc_resp_init(struct vb_rc_resp *rs)
 {
@@ -36,26 +30,6 @@ static void reply(struct vb_rc_resp *rs, enum vb_reply kind, uint8_t value, stru
 	rs->reply_psn = psn;
 }
 
-/* ---- a message's receive ---- */
-
-static void end_recv(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, enum vb_wc_status status,
-		     const struct vb_packet *pkt, struct vb_out *out)
-{
-	struct vb_out_received *r = &vb_out_add(out, VB_OUT_RECEIVED)->received;
-	const struct vb_op_row *op = pkt ? vb_op_row(pkt->opcode) : NULL;
-
-	r->recv = rs->recv;
-	vb_rc_recv_completion(&r->completion, qp, status, rs->kind, rs->offset);
-	if (op && op->extra != VB_EXTRA_NONE) {
-		bool imm = op->extra == VB_EXTRA_IMM;
-
-		r->completion.flags = imm ? VB_WC_WITH_IMM : VB_WC_WITH_INV;
-		r->completion.imm_or_key = imm ? pkt->imm : pkt->inv_rkey;
-	}
-	r->completion.solicited = pkt && pkt->solicited;
-	rs->has_recv = false;
-}
-
 /* The request at @psn ends the connection: NAK, and the QP goes to ERR. */
 static void fail(struct vb_rc_resp *rs, struct vb_resp_qp *qp, enum vb_verdict verdict,
 		 struct vb_psn psn, struct vb_out *out)
@@ -65,52 +39,14 @@ static void fail(struct vb_rc_resp *rs, struct vb_resp_qp *qp, enum vb_verdict v
 	reply(rs, VB_REPLY_NAK, row->nak, psn);
 	qp->state = VB_QPS_ERR;
 	vb_out_add(out, VB_OUT_QP_ERR);
-	if (rs->has_recv)
-		end_recv(rs, qp, row->recv, NULL, out);
+	if (rs->msg.has_recv)
+		vb_msg_in_end_recv(&rs->msg, qp, row->recv, NULL, out);
 	else
 		vb_out_event(out, row->event);
-	rs->in_message = false;
+	rs->msg.in_message = false;
 }
 
-/* ---- checks that only packets need ---- */
-
-/* First, middle, last: in the order of one message. */
-static enum vb_verdict check_sequence(const struct run *r)
-{
-	const struct vb_rc_resp *rs = r->rs;
-
-	if (vb_op_is_first(r->op) == rs->in_message)
-		return VB_V_INV_OP_SEQ;
-	return rs->in_message && rs->kind != r->kind ? VB_V_INV_OP_SEQ : VB_V_ACCEPTED;
-}
-
-/* Full packets but for the last, which is not empty unless it is the only one. */
-static enum vb_verdict check_packet_length(const struct run *r)
-{
-	uint32_t len = r->pkt->payload_len, mtu = r->qp->path_mtu;
-
-	if (!r->op->payload)
-		return VB_V_ACCEPTED;
-	if (!vb_op_is_last(r->op))
-		return len == mtu ? VB_V_ACCEPTED : VB_V_INV_PACKET_LEN;
-	if (len > mtu || (len == 0 && !vb_op_is_first(r->op)))
-		return VB_V_INV_PACKET_LEN;
-	return VB_V_ACCEPTED;
-}
-
-/* A WRITE's packets add up to what its first announced. */
-static enum vb_verdict check_total(const struct run *r)
-{
-	uint64_t end = r->rs->offset + r->pkt->payload_len;
-
-	if (r->kind != VB_MSG_WRITE)
-		return VB_V_ACCEPTED;
-	if (vb_op_is_last(r->op))
-		return end == r->rs->total ? VB_V_ACCEPTED : VB_V_INV_MSG_LEN;
-	return end < r->rs->total ? VB_V_ACCEPTED : VB_V_INV_MSG_LEN;
-}
-
-/* ---- the pipeline ---- */
+/* ---- expected requests ---- */
 
 static uint32_t busy(const struct vb_rc_resp *rs)
 {
@@ -121,65 +57,8 @@ static uint32_t busy(const struct vb_rc_resp *rs)
 	return n;
 }
 
-static uint64_t announced(const struct run *r)
-{
-	if (vb_rc_is_atomic(r->kind))
-		return 8;
-	if (r->kind == VB_MSG_SEND)
-		return r->rs->offset + r->pkt->payload_len;
-	return vb_op_is_first(r->op) ? r->pkt->dma_len : r->rs->total;
-}
-
-static enum vb_verdict take(struct run *r)
-{
-	struct vb_rc_resp *rs = r->rs;
-	bool imm = r->op->extra == VB_EXTRA_IMM;
-	enum vb_verdict v;
-
-	if (!vb_rc_needs_recv(r->kind, imm))
-		return VB_V_ACCEPTED;
-	if (!rs->has_recv) {
-		if ((v = vb_rc_check_take(r->env->take_recv(r->ctx, &rs->recv))))
-			return v;
-		rs->has_recv = true;
-	}
-	return VB_V_ACCEPTED;
-}
-
-static enum vb_verdict length(const struct run *r)
-{
-	struct vb_rc_resp *rs = r->rs;
-	uint64_t scattered = r->kind == VB_MSG_SEND ? announced(r) : 0;
-	enum vb_verdict v;
-
-	if ((v = check_packet_length(r)) || (v = vb_rc_check_msg_length(r->kind, announced(r))) ||
-	    (v = check_total(r)))
-		return v;
-	if (!rs->has_recv)
-		return VB_V_ACCEPTED;
-	if ((v = vb_rc_check_recv_length(&rs->recv, scattered)))
-		return v;
-	return vb_rc_check_recv_sges(&rs->recv, scattered);
-}
-
-static enum vb_verdict resolve(const struct run *r, struct vb_target *target)
-{
-	struct vb_rc_resp *rs = r->rs;
-	enum vb_verdict v;
-
-	if (r->kind == VB_MSG_SEND)
-		return VB_V_ACCEPTED;
-	if (vb_op_is_first(r->op)) {
-		rs->rkey = r->pkt->rkey;
-		rs->va = r->pkt->va;
-	}
-	if ((v = vb_rc_check_alignment(r->kind, rs->va)))
-		return v;
-	return vb_rc_resolve(r->qp, r->env, r->ctx, r->kind, rs->rkey, rs->va, announced(r),
-			     target);
-}
-
-static void remember(const struct run *r, uint32_t count, uint64_t old)
+/* A READ or atomic: it may be asked for again. */
+static void remember(const struct run *r, const struct vb_msg_step *step, uint32_t count)
 {
 	struct vb_rc_resp *rs = r->rs;
 	uint32_t slots = r->qp->max_dest_rd_atomic;
@@ -192,8 +71,8 @@ static void remember(const struct run *r, uint32_t count, uint64_t old)
 		.count = count,
 		.rkey = r->pkt->rkey,
 		.va = r->pkt->va,
-		.length = announced(r),
-		.old = old,
+		.length = vb_msg_in_announced(step),
+		.old = step->old,
 		.msn = (r->qp->msn + 1) & VB_PSN_MASK,
 		.todo = true,
 	};
@@ -201,91 +80,50 @@ static void remember(const struct run *r, uint32_t count, uint64_t old)
 	rs->res_next = (rs->res_next + 1) % slots;
 }
 
-static enum vb_verdict execute(const struct run *r, const struct vb_target *target, uint32_t *count)
+static void advance(struct run *r, const struct vb_msg_step *step)
 {
-	bool send = r->kind == VB_MSG_SEND;
-	struct vb_place to = {.target = send ? NULL : target, .recv = send ? &r->rs->recv : NULL};
-	enum vb_copy copy = VB_COPY_OK;
-	uint64_t old = 0;
-	enum vb_verdict v;
+	struct vb_rc_resp *rs = r->rs;
+	uint32_t count =
+		r->kind == VB_MSG_READ ? vb_psn_count(r->pkt->dma_len, r->qp->path_mtu) : 1;
 
-	*count = 1;
-	if (vb_rc_is_atomic(r->kind))
-		copy = r->env->atomic(
-			r->ctx, target,
-			r->kind == VB_MSG_CMP_SWP ? VB_ATOMIC_CMP_SWP : VB_ATOMIC_FETCH_ADD,
-			r->kind == VB_MSG_CMP_SWP ? r->pkt->compare : r->pkt->swap_add,
-			r->pkt->swap_add, &old);
-	else if (r->kind == VB_MSG_READ)
-		*count = vb_psn_count(r->pkt->dma_len, r->qp->path_mtu);
-	else if (r->pkt->payload_len)
-		copy = r->env->copy_in(r->ctx, &to, r->rs->offset, r->pkt->payload,
-				       r->pkt->payload_len);
-	if ((v = vb_rc_check_copy(copy, send)))
-		return v;
 	if (r->kind >= VB_MSG_READ)
-		remember(r, *count, old);
-	return VB_V_ACCEPTED;
-}
-
-static enum vb_verdict invalidate(const struct run *r)
-{
-	struct vb_key key;
-	enum vb_verdict v;
-	bool known;
-
-	if (r->op->extra != VB_EXTRA_INV)
-		return VB_V_ACCEPTED;
-	known = r->env->lookup_key(r->ctx, r->pkt->inv_rkey, &key);
-	if ((v = vb_rc_check_invalidate(r->qp, known, &key)))
-		return v;
-	return vb_rc_check_copy(r->env->invalidate(r->ctx, &key), false);
-}
-
-/* Everything that can refuse the expected packet, then what it does. */
-static enum vb_verdict run(struct run *r, uint32_t *count)
-{
-	struct vb_rc_resp *rs = r->rs;
-	struct vb_target target;
-	enum vb_verdict v;
-
-	if ((v = check_sequence(r)))
-		return v;
-	if ((v = vb_rc_check_kind(r->kind)) || (v = vb_rc_check_qp_access(r->qp, r->kind)) ||
-	    (v = vb_rc_check_rd_atomic(r->qp, r->kind, busy(rs))))
-		return v;
-	if (vb_op_is_first(r->op)) {
-		rs->kind = r->kind;
-		rs->offset = 0;
-		rs->total = r->pkt->dma_len;
-	}
-	if ((v = take(r)) || (v = length(r)) || (v = resolve(r, &target)) ||
-	    (v = execute(r, &target, count)))
-		return v;
-	return invalidate(r);
-}
-
-static void advance(struct run *r, uint32_t count)
-{
-	struct vb_rc_resp *rs = r->rs;
-
+		remember(r, step, count);
 	r->qp->epsn = vb_psn_add(r->qp->epsn, count);
-	rs->offset += r->pkt->payload_len;
-	rs->in_message = !vb_op_is_last(r->op);
 	rs->nak_sent = false;
 	if (rs->reply > VB_REPLY_ACK)
 		rs->reply = VB_REPLY_NONE;
-	if (!rs->in_message) {
+	if (vb_msg_in_advance(step, r->out))
 		r->qp->msn = (r->qp->msn + 1) & VB_PSN_MASK;
-		if (rs->has_recv)
-			end_recv(rs, r->qp, VB_WC_SUCCESS, r->pkt, r->out);
-	}
 	if (r->pkt->ack_req && r->kind < VB_MSG_READ)
 		reply(rs, VB_REPLY_ACK, 0, r->qp->epsn);
 	if (r->qp->state == VB_QPS_RTR && !r->qp->comm_est) {
 		r->qp->comm_est = true;
 		vb_out_event(r->out, VB_EVENT_COMM_EST);
 	}
+}
+
+/* The packet that was expected. */
+static enum vb_verdict expected(struct run *r)
+{
+	struct vb_rc_resp *rs = r->rs;
+	struct vb_msg_step step = {.msg = &rs->msg,
+				   .qp = r->qp,
+				   .env = r->env,
+				   .ctx = r->ctx,
+				   .pkt = r->pkt,
+				   .op = r->op,
+				   .busy = busy(rs)};
+	enum vb_verdict v = vb_msg_in_packet(&step);
+
+	if (v == VB_V_ACCEPTED) {
+		advance(r, &step);
+	} else if (v == VB_V_RNR) {
+		rs->nak_sent = true;
+		reply(rs, VB_REPLY_RNR, r->qp->min_rnr_timer, r->qp->epsn);
+	} else if (vb_verdict_is(v, VB_VC_NAK)) {
+		fail(rs, r->qp, v, r->qp->epsn, r->out);
+	}
+	return v;
 }
 
 /* ---- requests seen before ---- */
@@ -340,7 +178,6 @@ enum vb_verdict vb_rc_resp_packet(struct vb_rc_resp *rs, struct vb_resp_qp *qp,
 			.pkt = pkt,
 			.op = vb_op_row(pkt->opcode),
 			.out = out};
-	uint32_t count = 1;
 	enum vb_verdict v;
 
 	if ((v = vb_rc_check_qp(qp)) || (v = vb_rc_check_peer(qp, src)))
@@ -358,16 +195,7 @@ enum vb_verdict vb_rc_resp_packet(struct vb_rc_resp *rs, struct vb_resp_qp *qp,
 		reply(rs, VB_REPLY_NAK, VB_NAK_SEQ, qp->epsn);
 		return v;
 	}
-	v = run(&r, &count);
-	if (v == VB_V_ACCEPTED) {
-		advance(&r, count);
-	} else if (v == VB_V_RNR) {
-		rs->nak_sent = true;
-		reply(rs, VB_REPLY_RNR, qp->min_rnr_timer, qp->epsn);
-	} else if (vb_verdict_is(v, VB_VC_NAK)) {
-		fail(rs, qp, v, qp->epsn, out);
-	}
-	return v;
+	return expected(&r);
 }
 
 /* ---- answers ---- */
@@ -481,9 +309,9 @@ void vb_rc_resp_read_fault(struct vb_rc_resp *rs, struct vb_resp_qp *qp, struct 
 
 void vb_rc_resp_flush(struct vb_rc_resp *rs, const struct vb_resp_qp *qp, struct vb_out *out)
 {
-	if (rs->has_recv)
-		end_recv(rs, qp, VB_WC_WR_FLUSH_ERR, NULL, out);
-	rs->in_message = false;
+	if (rs->msg.has_recv)
+		vb_msg_in_end_recv(&rs->msg, qp, VB_WC_WR_FLUSH_ERR, NULL, out);
+	rs->msg.in_message = false;
 	if (rs->reply == VB_REPLY_NAK)
 		return;
 	rs->reply = VB_REPLY_NONE;

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "transport/msg_in.h"
 #include "transport/out.h"
 #include "transport/rc_check.h"
 #include "transport/verdict.h"
@@ -56,15 +57,7 @@ enum vb_reply {
 };
 
 struct vb_rc_resp {
-	/* Message in progress: its first packet came, its last did not. */
-	bool in_message;
-	enum vb_msg_kind kind;
-	bool has_recv; /* recv was taken for it */
-	struct vb_recv recv;
-	uint64_t offset; /* bytes so far */
-	uint64_t total;	 /* WRITE: bytes announced */
-	uint32_t rkey;
-	uint64_t va;
+	struct vb_msg_in msg; /* in progress */
 	/* Answers */
 	bool nak_sent; /* until the expected PSN comes */
 	enum vb_reply reply;

@@ -108,7 +108,8 @@ bool vb_rc_sq_retire(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring, struct v
 			break;
 		if (vb_out_room(out) < 2)
 			return true;
-		if (sq->status != VB_WC_WR_FLUSH_ERR)
+		/* Without acknowledgements only the send side ends. */
+		if (sq->status != VB_WC_WR_FLUSH_ERR && sq->attr.service != VB_SVC_UC)
 			vb_out_add(out, VB_OUT_QP_ERR);
 		complete(sq, wqe, sq->status, out);
 		sq->status = VB_WC_WR_FLUSH_ERR;

@@ -14,7 +14,8 @@
  * Theory of operation
  *
  * The send queue of an RC QP as the requester (rc_req) and the completer (rc_comp)
- * share it. Work requests lie in a ring of the caller, counted by indices that only
+ * share it; that of a UC QP too, whose messages count as acknowledged when their last packet
+ * has left. Work requests lie in a ring of the caller, counted by indices that only
  * grow:
  *
  *	head ........ cursor ........ started ........ tail
@@ -57,7 +58,8 @@ struct vb_rc_wqe {
 
 /* What a send queue is told when its QP becomes ready. */
 struct vb_rc_sq_attr {
-	uint32_t ring_mask; /* entries of the ring - 1, a power of two - 1 */
+	enum vb_service service; /* VB_SVC_UC: what left is done, nothing is waited for */
+	uint32_t ring_mask;	 /* entries of the ring - 1, a power of two - 1 */
 	uint32_t dest_qpn;
 	uint32_t path_mtu; /* bytes */
 	uint16_t pkey;

@@ -3,12 +3,17 @@
 
 #include <string.h>
 
-/* What an acknowledged service would have told the sender is dropped here. */
-static enum vb_verdict silently(enum vb_verdict verdict)
+enum vb_verdict vb_unacked_verdict(enum vb_verdict verdict)
 {
 	if (verdict == VB_V_RNR)
 		return VB_V_DROP_NO_RECV;
 	return vb_verdict_is(verdict, VB_VC_NAK) ? VB_V_DROP_ACCESS : verdict;
+}
+
+bool vb_unacked_own_fault(enum vb_verdict verdict)
+{
+	return verdict == VB_V_INV_RECV_LEN || verdict == VB_V_OP_RECV_PROT ||
+	       verdict == VB_V_OP_SRQ;
 }
 
 enum vb_verdict vb_uc_resp_message(const struct vb_resp_qp *qp, const struct vb_resp_env *env,
@@ -24,25 +29,22 @@ enum vb_verdict vb_uc_resp_message(const struct vb_resp_qp *qp, const struct vb_
 		return res->verdict = VB_V_DROP_MALFORMED;
 	as_rc.type = VB_QPT_RC;
 	as_rc.epsn = msg->psn;
-	vb_rc_resp_message(&as_rc, env, ctx, msg, res);
+	vb_resp_message(&as_rc, env, ctx, msg, vb_unacked_own_fault, res);
+	res->event = VB_EVENT_NONE;
 	res->target_err = res->target_err && res->recv_taken;
-	if (!res->target_err) {
-		res->verdict = silently(res->verdict);
-		res->event = VB_EVENT_NONE;
-	}
+	if (!res->target_err)
+		res->verdict = vb_unacked_verdict(res->verdict);
 	return res->verdict;
 }
 
 static enum vb_verdict check_datagram(const struct vb_resp_qp *qp, uint32_t qkey,
 				      const struct vb_msg *msg, uint32_t msg_qkey)
 {
-	struct vb_resp_qp as_rc = *qp;
 	enum vb_verdict v;
 
 	if (qp->type != VB_QPT_UD)
 		return VB_V_DROP_TYPE;
-	as_rc.type = VB_QPT_RC;
-	if ((v = vb_rc_check_qp(&as_rc)))
+	if ((v = vb_rc_check_state(qp)))
 		return v;
 	if (msg_qkey != qkey)
 		return VB_V_DROP_QKEY;
@@ -57,7 +59,7 @@ static enum vb_verdict deliver(const struct vb_resp_env *env, void *ctx, const s
 	enum vb_verdict v = vb_rc_check_take(env->take_recv(ctx, recv));
 
 	if (v)
-		return silently(v);
+		return vb_unacked_verdict(v);
 	if (vb_rc_check_recv_length(recv, msg->length))
 		return VB_V_DROP_RECV_LEN;
 	res->recv_taken = true;

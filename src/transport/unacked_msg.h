@@ -10,6 +10,16 @@
  * drops without a word. Only trouble with its own receive fails the responder's QP.
  */
 
+/** vb_unacked_verdict() - What a verdict comes to where nobody is told: a drop, unless it is one
+ * already or stays on this side
+ */
+enum vb_verdict vb_unacked_verdict(enum vb_verdict verdict);
+
+/** vb_unacked_own_fault() - Whether a verdict is trouble of the responder with its own receive:
+ * that receive completes in error, and its QP fails. All else is dropped
+ */
+bool vb_unacked_own_fault(enum vb_verdict verdict);
+
 /** vb_uc_resp_message() - Run a message through the responder of a UC QP
  * @qp:     The target QP's attributes; any PSN is taken: a sender that lost messages on the
  *          way goes on with its next one

@@ -209,7 +209,7 @@ static int resolve_path(struct vb_context *ctx, const struct vb_qp *qp,
 		return vb_fail(VB_RULE_MODIFY_QP_SGID, "qp#0x%x: sgid_index=%u of %u",
 			       qp->ibv.qp_num, grh->sgid_index, ctx->device->gid_tbl_len);
 	memcpy(own->raw, entry.raw, sizeof(own->raw));
-	*reach = vb_reach(ctx, grh->dgid.raw, entry.type, qp->ibv.qp_type == IBV_QPT_RC);
+	*reach = vb_reach(ctx, grh->dgid.raw, entry.type);
 	if (*reach == VB_REACH_NONE)
 		vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE,
 			   "qp#0x%x %s: dgid is no entry of this port's GID table", qp->ibv.qp_num,

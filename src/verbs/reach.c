@@ -13,10 +13,10 @@ bool vb_reach_by_udp(void)
 	return vb_setting_choice(NULL, "CARRIER") != CARRIER_LOCAL;
 }
 
-enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type,
-		       bool packets)
+enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type)
 {
-	packets = packets && vb_reach_by_udp();
+	bool packets = vb_reach_by_udp();
+
 	if (packets && vb_setting_choice(NULL, "CARRIER") == CARRIER_UDP)
 		return VB_REACH_WIRE;
 	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)

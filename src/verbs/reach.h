@@ -9,12 +9,10 @@
 /** vb_reach() - Where a destination is
  * @dgid:   Its GID
  * @type:   Of our own GID towards it
- * @packets: There are packets for this type of QP
  * Return:  by memory to an address of this host, else by UDP, unless the setting CARRIER wants one
  *          way only
  */
-enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type,
-		       bool packets);
+enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type);
 
 /** vb_reach_by_udp() - May packets be sent at all? */
 bool vb_reach_by_udp(void);

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-2-Clause
-"""Unmodified programs over RC and UD between two hosts: network namespaces with a veth between them."""
+"""Unmodified programs over RC, UC and UD between two hosts: network namespaces with a veth between them."""
 import os
 import sys
 
@@ -27,6 +27,13 @@ def cases():
     for gid in ("0", "1"):
         yield (["ibv_ud_pingpong", "-g", gid, "-s", "1024", "-c", "-n", "100"],)
     yield (["ibv_ud_pingpong", "-g", "1", "-s", "1", "-e", "-c", "-n", "100"],)
+    for gid in ("0", "1"):
+        yield (["ibv_uc_pingpong", "-g", gid, "-s", "1024", "-c", "-n", "100"],)
+    for size in SIZES:
+        yield (["ibv_uc_pingpong", "-g", "1", "-s", str(size), "-e", "-c", "-n", "50"],)
+    for operation in ("send", "write"):
+        for measure in ("bw", "lat"):
+            yield ([f"ib_{operation}_{measure}", "-F", "-c", "UC", "-n", "200"],)
     yield (["ib_send_lat", "-F", "-c", "UD", "-n", "100"],)
     yield (["ib_send_bw", "-F", "-c", "UD", "-n", "100"],)
     for operation in ("send", "write", "read", "atomic"):

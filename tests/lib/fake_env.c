@@ -67,7 +67,8 @@ static enum vb_take take_recv(void *ctx, struct vb_recv *out)
 	if (env->recv_head == env->recv_tail)
 		return VB_TAKE_NONE;
 	*out = (struct vb_recv){r->wr_id, r->length, r->sges_ok, {env->recv_head, 0}};
-	env->recv_head++;
+	if (!env->peeks)
+		env->recv_head++;
 	env->takes++;
 	return VB_TAKE_OK;
 }
@@ -156,6 +157,8 @@ static bool complete(void *ctx, const struct vb_recv *recv,
 
 	if (env->complete_fails)
 		return false;
+	if (env->peeks)
+		env->recv_head = (uint32_t)recv->token[0] + 1;
 	assert_true(env->ndone < FAKE_RECVS);
 	env->done_id[env->ndone] = recv->wr_id;
 	env->done[env->ndone++] = *completion;

@@ -34,6 +34,7 @@ struct fake_env {
 	/* Receive queue, counted by indices that only grow */
 	struct fake_recv recvs[FAKE_RECVS];
 	uint32_t recv_head, recv_tail;
+	bool peeks; /* a receive is only looked at when taken: completing it takes it */
 	/* Completions of receives */
 	struct vb_recv_completion done[FAKE_RECVS];
 	uint64_t done_id[FAKE_RECVS];

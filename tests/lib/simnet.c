@@ -43,6 +43,7 @@ static bool chance(struct simnet *sim, uint32_t per_mille)
 static void init_end(struct sim_end *end, int which, const struct sim_conf *conf)
 {
 	struct vb_rc_sq_attr attr = {
+		.service = conf->service,
 		.ring_mask = SIM_RING - 1,
 		.dest_qpn = 0x20 + !which,
 		.path_mtu = conf->mtu,
@@ -60,7 +61,7 @@ static void init_end(struct sim_end *end, int which, const struct sim_conf *conf
 	vb_rc_resp_init(&end->resp);
 	end->qp = (struct vb_resp_qp){
 		.state = VB_QPS_RTS,
-		.type = VB_QPT_RC,
+		.type = conf->service == VB_SVC_UC ? VB_QPT_UC : VB_QPT_RC,
 		.qpn = 0x20 + which,
 		.pd = 7,
 		.access = VB_ACCESS_LOCAL_WRITE | VB_ACCESS_REMOTE_WRITE | VB_ACCESS_REMOTE_READ |
@@ -267,7 +268,10 @@ static void arrive(struct simnet *sim, const struct sim_frame *frame)
 	    pkt.dest_qpn != end->qp.qpn)
 		return;
 	op = vb_op_row(pkt.opcode);
-	if (vb_op_is_request(op))
+	if (end->qp.type == VB_QPT_UC)
+		v = vb_uc_resp_packet(&end->resp.msg, &end->qp, &fake_resp_env, &end->env, &pkt,
+				      &end->src, &out);
+	else if (vb_op_is_request(op))
 		v = vb_rc_resp_packet(&end->resp, &end->qp, &fake_resp_env, &end->env, &pkt,
 				      &end->src, &out);
 	else

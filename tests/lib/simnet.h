@@ -9,10 +9,11 @@
 #include "transport/rc_comp.h"
 #include "transport/rc_req.h"
 #include "transport/rc_resp.h"
+#include "transport/uc_resp.h"
 #include "wire/icrc.h"
 
 /*
- * Two RC endpoints and the link between them, in one thread and in virtual time.
+ * Two RC or UC endpoints and the link between them, in one thread and in virtual time.
  * Packets travel as bytes, with ICRC. Everything random comes from one seed, so a
  * run is repeated by its seed and its drop masks.
  */
@@ -79,6 +80,7 @@ struct simnet {
 
 /* How both ends are set up. */
 struct sim_conf {
+	enum vb_service service; /* RC or UC */
 	uint64_t seed;
 	uint32_t mtu, window;
 	uint8_t timeout, retry_cnt, rnr_retry, min_rnr_timer;
