@@ -103,3 +103,51 @@ bool vb_icrc_good(uint32_t crc, const uint8_t *bytes, size_t len)
 	return vb_icrc_bth(crc, bytes, len - VB_ICRC_LEN) ==
 	       vb_icrc_load(bytes + len - VB_ICRC_LEN);
 }
+
+/* ---- solving for the identification ---- */
+
+#define CRC_POLY 0xedb88320u /* of Ethernet, bits reversed */
+
+/* Product of two polynomials modulo the CRC's; the highest bit is the constant term. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+
+	for (uint32_t bit = UINT32_C(1) << 31; bit; bit >>= 1) {
+		if (a & bit)
+			product ^= b;
+		b = b & 1 ? b >> 1 ^ CRC_POLY : b >> 1;
+	}
+	return product;
+}
+
+/* A CRC as it was before @bytes bytes: divided by x to the power of their bits. */
+static uint32_t take_back(uint32_t crc, size_t bytes)
+{
+	/* 1, 2, 4 ... bytes */
+	static const uint32_t back[] = {
+		0x6567cb95, 0xd7125358, 0x5b358fd3, 0x2e9bb40b, 0x12a59a49, 0x8df9403d, 0x5139de12,
+		0xba340226, 0x29c45641, 0x12fbc105, 0xecd30c55, 0x3755ebd8, 0x24ee460c, 0x23783fcf,
+	};
+
+	for (size_t i = 0; i < sizeof(back) / sizeof(back[0]); i++)
+		if (bytes >> i & 1)
+			crc = multiply(crc, back[i]);
+	return crc;
+}
+
+bool vb_icrc_ip_id(uint32_t crc, const uint8_t *bytes, size_t len, uint16_t *id)
+{
+	/* From the identification's first byte to the last before the ICRC. */
+	size_t covered = IPV4_LEN - 4 + UDP_LEN + len - VB_ICRC_LEN;
+	uint32_t differs;
+
+	if (len < VB_BTH_LEN + VB_ICRC_LEN || covered >= 1u << 14)
+		return false;
+	differs = vb_icrc_bth(crc, bytes, len - VB_ICRC_LEN) ^
+		  vb_icrc_load(bytes + len - VB_ICRC_LEN);
+	differs = take_back(differs, covered);
+	/* The two bytes, as the CRC takes them: lowest first. */
+	*id = (uint16_t)((differs & 0xff) << 8 | (differs >> 8 & 0xff));
+	return differs >> 16 == 0;
+}

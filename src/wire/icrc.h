@@ -68,4 +68,17 @@ uint32_t vb_icrc_load(const uint8_t *bytes);
  */
 bool vb_icrc_good(uint32_t crc, const uint8_t *bytes, size_t len);
 
+/** vb_icrc_ip_id() - The IPv4 identification that makes a packet's ICRC right
+ *
+ * The ICRC covers the identification, which a socket does not tell. The CRC is linear, so it
+ * can be solved for; then only 16 of its 32 bits are left to detect damage.
+ *
+ * @crc:    From vb_icrc_flow() with identification 0
+ * @bytes:  UDP payload, BTH to ICRC
+ * @len:    Its bytes
+ * @id:     Receives it, host order
+ * Return:  false: no identification does, the packet is damaged
+ */
+bool vb_icrc_ip_id(uint32_t crc, const uint8_t *bytes, size_t len, uint16_t *id);
+
 #endif

@@ -141,12 +141,49 @@ static void test_not_udp(void **state)
 	assert_int_equal(vb_icrc_headers(packet, 68, &crc), 0);
 }
 
+/* Whatever the identification, it is found from the packet alone, and where one of its bits is
+ * damaged as well, hardly ever. */
+static void test_identification(void **state)
+{
+	struct vb_flow flow = {.saddr = {10, 0, 0, 1},
+			       .daddr = {10, 0, 0, 2},
+			       .sport = 50000,
+			       .dport = VB_UDP_PORT,
+			       .df = true};
+	static const size_t sizes[] = {16, 20, 21, 276, 1044, 4160};
+	uint8_t packet[4160];
+	uint32_t wrong = 0, tried = 0, crc;
+	uint16_t id = 1;
+
+	for (size_t i = 0; i < sizeof(packet); i++)
+		packet[i] = (uint8_t)(i * 37 + (i >> 8));
+	for (size_t s = 0; s < sizeof(sizes) / sizeof(sizes[0]); s++) {
+		size_t len = sizes[s];
+
+		for (uint32_t n = 0; n < 0x10000; n += 251) {
+			flow.ip_id = (uint16_t)n;
+			crc = vb_icrc_flow(&flow, (uint16_t)len);
+			vb_icrc_store(vb_icrc_bth(crc, packet, len - 4), packet + len - 4);
+			flow.ip_id = 0;
+			crc = vb_icrc_flow(&flow, (uint16_t)len);
+			assert_true(vb_icrc_ip_id(crc, packet, len, &id));
+			assert_int_equal(id, n);
+			packet[5 + n % (len - 5)] ^= (uint8_t)(1 << n % 8);
+			tried++;
+			wrong += vb_icrc_ip_id(crc, packet, len, &id);
+			packet[5 + n % (len - 5)] ^= (uint8_t)(1 << n % 8);
+		}
+	}
+	assert_true(tried > 1000);
+	assert_int_equal(wrong, 0);
+	assert_false(vb_icrc_ip_id(0, packet, 15, &id));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_masks),
-		cmocka_unit_test(test_flow),
-		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_masks),	cmocka_unit_test(test_identification),
+		cmocka_unit_test(test_flow),	cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_not_udp),
 	};
 
