@@ -19,16 +19,26 @@
  * What is sent goes out of other sockets, whose ports tell flows apart on the way
  * (RoCEv2 sends from 0xc000 on). They are not connected and send with DF, so that the
  * kernel writes identification 0, which the ICRC covers.
+ *
+ * Packets of one path that are made together leave together (struct vb_udp_burst): those of one
+ * size, with a shorter one at the end, as one buffer that the kernel or the interface cuts
+ * (UDP_SEGMENT). Such segments have the identifications 0, 1, 2 ..., or all 0 where they are
+ * never cut because the receiver takes the buffer whole (UDP_GRO); what other
+ * machines write is unknown, and solved for.
  */
 
 #define VB_UDP_PORTS 8
-/* The longest datagram: BTH to ICRC with the largest path MTU. */
+/* The longest packet: BTH to ICRC with the largest path MTU. */
 #define VB_UDP_BYTES (VB_HDR_MAX + 4096 + VB_ICRC_LEN)
+/* The longest buffer of several, and how many the kernel puts in one at most. */
+#define VB_UDP_BUFFER	65536u
+#define VB_UDP_SEGMENTS 64u
 
 struct vb_udp {
 	int in[2];		  /* bound to port 4791: IPv4, IPv6; -1 not there */
 	int out[2][VB_UDP_PORTS]; /* -1 not opened */
 	uint16_t sport[2][VB_UDP_PORTS];
+	bool one_by_one; /* the kernel does not cut for us */
 };
 
 /* From here to there. */
@@ -37,15 +47,6 @@ struct vb_udp_path {
 	uint32_t ifindex; /* for link-local addresses */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow; /* any number: packets of one keep to one source port */
-};
-
-/* A datagram as it came. */
-struct vb_udp_datagram {
-	struct vb_flow flow; /* addresses and ports; identification and DF as we send them */
-	uint8_t src_gid[16], dest_gid[16];
-	uint8_t traffic_class, hop_limit;
-	uint32_t len;
-	uint8_t bytes[VB_UDP_BYTES];
 };
 
 /** vb_udp_open() - Bind port 4791
@@ -58,25 +59,97 @@ int vb_udp_open(struct vb_udp *u);
 /** vb_udp_close() - Close what is open */
 void vb_udp_close(struct vb_udp *u);
 
-/** vb_udp_send() - Send one packet
- * @hdr:     Its headers; payload_len counts, payload is not read
- * @payload: payload_len bytes
- * Context: any thread; never waits
- * Return:  0; or a negative errno, where the packet is lost as on a link
+/** vb_udp_out() - The socket that packets of a flow leave by
+ * @sport:  Receives its port, host order
+ * Context: one thread at a time
+ * Return:  the socket, or a negative errno
  */
-int vb_udp_send(struct vb_udp *u, const struct vb_udp_path *path, const struct vb_packet *hdr,
-		const void *payload);
+int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport);
 
-/** vb_udp_receive() - Take datagrams off a socket
- * @which:   0 IPv4, 1 IPv6
- * @to:      Room for @most
- * Context: never waits. What is too long or cut is left out
- * Return:   how many
+/** vb_udp_is_v4() - Whether a GID is an IPv4 address */
+bool vb_udp_is_v4(const uint8_t *gid);
+
+/** vb_udp_flow() - What the headers of packets between two GIDs say
+ * @sport:  Source port, host order
  */
-int vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_datagram *to, int most);
+void vb_udp_flow(struct vb_flow *flow, const uint8_t *src_gid, const uint8_t *dest_gid,
+		 uint16_t sport);
+
+/* ---- Sending: carrier/udp_send.c ---- */
+
+/* Packets that leave together. */
+struct vb_udp_burst {
+	struct vb_udp_burst *next; /* for the caller's use */
+	struct vb_udp_path path;
+	struct vb_flow flow;
+	int fd;
+	uint32_t used; /* bytes */
+	uint32_t nruns;
+	struct vb_udp_run {
+		uint32_t at, len; /* in bytes[] */
+		uint32_t segment; /* bytes of each packet but the last */
+		uint32_t count;
+		bool closed; /* the last one is shorter */
+	} runs[16];
+	uint8_t bytes[VB_UDP_BUFFER];
+};
+
+/** vb_udp_burst_begin() - An empty one
+ * Context: as vb_udp_out()
+ * Return:  0, or a negative errno
+ */
+int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_udp_path *path);
+
+/** vb_udp_burst_room() - Room for the payload of the next packet
+ *
+ * Sends what is there where it does not fit.
+ *
+ * @hdr:    Its headers, written in front
+ * Return:  where hdr->payload_len bytes are to be put before vb_udp_burst_add(); NULL where @hdr is
+ *          no packet
+ */
+uint8_t *vb_udp_burst_room(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr);
+
+/** vb_udp_burst_add() - The payload is there: padding, ICRC, and it belongs to the burst */
+void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr);
+
+/** vb_udp_burst_send() - Send all
+ * Context: any thread; waits for room in the socket a few milliseconds at most. What cannot be
+ *          sent is lost as on a link
+ */
+void vb_udp_burst_send(struct vb_udp *u, struct vb_udp_burst *b);
+
+/* ---- Receiving: carrier/udp_receive.c ---- */
+
+/* A packet as it came. */
+struct vb_udp_datagram {
+	struct vb_flow flow; /* addresses and ports; identification and DF as we send them */
+	uint8_t src_gid[16], dest_gid[16];
+	uint8_t traffic_class, hop_limit;
+	uint16_t index; /* in the buffer it came in */
+	uint32_t len;
+	const uint8_t *bytes; /* BTH to ICRC */
+};
+
+#define VB_UDP_BUFFERS 4
+
+/* What is received in one go. */
+struct vb_udp_inbox {
+	uint8_t bytes[VB_UDP_BUFFERS][VB_UDP_BUFFER];
+	struct vb_udp_datagram datagrams[VB_UDP_BUFFERS * VB_UDP_SEGMENTS];
+};
+
+/** vb_udp_receive() - Take packets off a socket
+ * @which:   0 IPv4, 1 IPv6
+ * @inbox:   Filled from its beginning
+ * @more:    Receives whether there may be more
+ * Context: never waits. What is too long or cut is left out
+ * Return:   how many datagrams
+ */
+uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more);
 
 /** vb_udp_parse() - Check the ICRC and decode
- * @pkt:    Filled where good; its payload points into @d
+ * @pkt:    Filled where good; its payload points into the datagram's bytes
  * Return:  false: wrong ICRC or not a packet of ours; to be dropped
  */
 bool vb_udp_parse(const struct vb_udp_datagram *d, struct vb_packet *pkt);

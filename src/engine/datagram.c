@@ -105,7 +105,10 @@ static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	res->verdict = VB_V_DROP_NO_QP;
 	if (wqe->path.reach == VB_REACH_WIRE) {
 		/* What becomes of it nobody here hears. */
-		if (!vb_wire_datagram(engine, qp, wqe, &request))
+		res->again_ns = vb_wire_again_ns(engine);
+		if (res->again_ns)
+			res->verdict = VB_V_DROP_BUSY;
+		else if (!vb_wire_datagram(engine, qp, wqe, &request))
 			res->verdict = VB_V_ACCEPTED;
 		return;
 	}

@@ -376,6 +376,8 @@ static struct vb_sq_step unacked_step(struct vb_sq *sq, const struct vb_msg_resu
 		sq->patience = VB_PATIENCE;
 		return next;
 	}
+	if (verdict == VB_V_DROP_BUSY)
+		return (struct vb_sq_step){.kind = VB_STEP_RETRY_AT, .deadline_ns = res->again_ns};
 	if (vb_verdict_is(verdict, VB_VC_LOCAL))
 		return (struct vb_sq_step){.kind = VB_STEP_FAIL, .status = VB_WC_LOC_PROT_ERR};
 	if (!res->recv_before || !sq->patience)

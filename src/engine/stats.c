@@ -23,6 +23,8 @@ void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
 {
 	const struct vb_verdict_row *row = vb_verdict_row(verdict);
 
+	if (verdict == VB_V_DROP_BUSY)
+		return; /* not sent yet */
 	switch (row->cls) {
 	case VB_VC_OK:
 		count_packets(a, msg, acked);

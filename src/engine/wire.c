@@ -9,17 +9,23 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/settings.h"
 #include "engine/requester.h"
 #include "host/registry.h"
 
-/* Datagrams looked at in one go, and goes in one call. */
-#define BATCH 16
+/* Packets looked at in one go, and goes in one call. */
+#define BATCH 32
 #define GOES  8
+/* What is handed over in one message. */
+#define HANDED_BYTES 65536u
 /* How long pollers look for more after a packet; then the engine's thread wakes for the next. A
  * program that gets none pays no system call a poll. */
 #define LIVELY_NS 1000000u
 /* Yields to a process whose queue is full. */
 #define PATIENCE 200
+
+/* What may leave at once, less than a socket buffer holds. */
+#define BURST_KIB 64u
 
 struct vb_wire {
 	struct vb_udp udp;
@@ -27,12 +33,13 @@ struct vb_wire {
 	pthread_mutex_t receive_lock;
 	uint32_t watched;	  /* blocks whose sockets the thread looks at */
 	_Atomic uint64_t last_ns; /* when a packet came, the last time */
-	struct vb_udp_datagram batch[BATCH];
-	uint8_t handed[BATCH * sizeof(struct vb_udp_datagram)];
+	/* What is not acknowledged: the link is free again at this time, by its pace. */
+	_Atomic uint64_t free_at_ns;
+	uint64_t ns_per_kib;	     /* 0: no pace */
+	struct vb_udp_burst *bursts; /* that nobody fills, under send_lock */
+	struct vb_udp_inbox inbox;
+	uint8_t handed[HANDED_BYTES];
 };
-
-/* What another process hands over: a datagram up to its last byte. */
-#define HANDED_HEAD offsetof(struct vb_udp_datagram, bytes)
 
 static int watch(struct vb_engine *engine, int fd)
 {
@@ -47,6 +54,7 @@ static int watch(struct vb_engine *engine, int fd)
 static int open_wire(struct vb_engine *engine)
 {
 	struct vb_wire *wire = calloc(1, sizeof(*wire));
+	uint64_t pace;
 	int err;
 
 	if (!wire)
@@ -56,6 +64,8 @@ static int open_wire(struct vb_engine *engine)
 		free(wire);
 		return err;
 	}
+	pace = vb_setting_number(NULL, "PACE");
+	wire->ns_per_kib = pace ? 1024000 / pace : 0;
 	pthread_mutex_init(&wire->send_lock, NULL);
 	pthread_mutex_init(&wire->receive_lock, NULL);
 	watch(engine, wire->udp.in[0]);
@@ -83,9 +93,14 @@ int vb_wire_start(struct vb_engine *engine)
 void vb_wire_close(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_exchange(&engine->wire, NULL);
+	struct vb_udp_burst *b;
 
 	if (!wire)
 		return;
+	while ((b = wire->bursts)) {
+		wire->bursts = b->next;
+		free(b);
+	}
 	vb_udp_close(&wire->udp);
 	pthread_mutex_destroy(&wire->send_lock);
 	pthread_mutex_destroy(&wire->receive_lock);
@@ -100,21 +115,79 @@ void vb_wire_forked(struct vb_engine *engine)
 		vb_udp_close(&wire->udp);
 }
 
-int vb_wire_send(struct vb_engine *engine, const struct vb_udp_path *path,
-		 const struct vb_packet *hdr, const void *payload)
+struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp_path *path)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
+	struct vb_udp_burst *b;
 	int err;
 
 	if (!wire)
-		return -ENOTCONN;
+		return NULL;
 	pthread_mutex_lock(&wire->send_lock);
-	err = vb_udp_send(&wire->udp, path, hdr, payload);
+	b = wire->bursts;
+	if (b)
+		wire->bursts = b->next;
+	else
+		b = malloc(sizeof(*b));
+	err = b ? vb_udp_burst_begin(&wire->udp, b, path) : -ENOMEM;
+	if (b && err) {
+		b->next = wire->bursts;
+		wire->bursts = b;
+	}
 	pthread_mutex_unlock(&wire->send_lock);
-	return err;
+	return err ? NULL : b;
 }
 
-/* Some datagrams that came, and whose they are. */
+uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr)
+{
+	return vb_udp_burst_room(&engine->wire->udp, b, hdr);
+}
+
+void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr)
+{
+	vb_udp_burst_add(&engine->wire->udp, b, hdr);
+}
+
+void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	vb_udp_burst_send(&wire->udp, b);
+	pthread_mutex_lock(&wire->send_lock);
+	b->next = wire->bursts;
+	wire->bursts = b;
+	pthread_mutex_unlock(&wire->send_lock);
+}
+
+uint64_t vb_wire_again_ns(struct vb_engine *engine)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+	uint64_t free_at, burst;
+
+	if (!wire || !wire->ns_per_kib)
+		return 0;
+	burst = BURST_KIB * wire->ns_per_kib;
+	free_at = atomic_load(&wire->free_at_ns);
+	return free_at > vb_now_ns() + burst ? free_at - burst : 0;
+}
+
+void vb_wire_pace(struct vb_engine *engine, uint64_t bytes)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+	uint64_t now, free_at, from;
+
+	if (!wire || !wire->ns_per_kib)
+		return;
+	now = vb_now_ns();
+	free_at = atomic_load(&wire->free_at_ns);
+	do {
+		/* What was free and not used is gone. */
+		from = free_at > now ? free_at : now;
+	} while (!atomic_compare_exchange_weak(&wire->free_at_ns, &free_at,
+					       from + bytes * wire->ns_per_kib / 1024));
+}
+
+/* A packet that came, and whose it is. */
 struct found {
 	struct vb_qp *qp;     /* NULL: not for a QP of ours */
 	uint32_t other_block; /* another process's, 0: nobody's */
@@ -136,21 +209,23 @@ static void find(struct vb_engine *engine, const struct vb_udp_datagram *d, stru
 }
 
 /* All for one block in one message: a socket of this kind queues few of them. */
-static void hand_over(struct vb_engine *engine, const struct vb_udp_datagram *d,
-		      struct found *found, int n)
+static void hand_over(struct vb_engine *engine, struct vb_udp_datagram *d, struct found *found,
+		      uint32_t n)
 {
 	uint32_t block = found[0].other_block;
 	struct sockaddr_un to;
-	struct iovec iov[BATCH];
+	struct iovec iov[2 * BATCH];
 	struct msghdr msg = {.msg_name = &to, .msg_iov = iov};
+	size_t bytes = 0;
 
 	msg.msg_namelen = vb_block_address(engine->adapter->device, block, &to);
-	for (int i = 0; i < n; i++) {
-		if (found[i].other_block != block)
+	for (uint32_t i = 0; i < n; i++) {
+		if (found[i].other_block != block || bytes + sizeof(*d) + d[i].len > HANDED_BYTES)
 			continue;
 		found[i].other_block = 0;
-		iov[msg.msg_iovlen++] =
-			(struct iovec){(void *)(uintptr_t)&d[i], HANDED_HEAD + d[i].len};
+		bytes += sizeof(*d) + d[i].len;
+		iov[msg.msg_iovlen++] = (struct iovec){&d[i], sizeof(*d)};
+		iov[msg.msg_iovlen++] = (struct iovec){(void *)(uintptr_t)d[i].bytes, d[i].len};
 	}
 	/* Its queue is short; what follows waits in our socket, which is long. */
 	for (int i = 0; i < PATIENCE; i++) {
@@ -163,17 +238,17 @@ static void hand_over(struct vb_engine *engine, const struct vb_udp_datagram *d,
 }
 
 /* Inside a grace section: the QPs stay. */
-static void dispatch(struct vb_engine *engine, const struct vb_udp_datagram *d, int n,
-		     bool may_hand_over)
+static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, uint32_t n,
+			  bool may_hand_over)
 {
 	struct found found[BATCH];
 
-	for (int i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++)
 		find(engine, &d[i], &found[i]);
-	for (int i = 0; i < n; i++) {
+	for (uint32_t i = 0; i < n; i++) {
 		bool more = i + 1 < n && found[i + 1].qp == found[i].qp;
 
-		if (may_hand_over && found[i].other_block)
+		while (may_hand_over && found[i].other_block)
 			hand_over(engine, &d[i], &found[i], n - i);
 		if (!found[i].qp)
 			continue;
@@ -183,27 +258,35 @@ static void dispatch(struct vb_engine *engine, const struct vb_udp_datagram *d, 
 	}
 }
 
-/* A message of another process: datagrams, one behind the other. */
-static int unpack(struct vb_wire *wire, size_t size)
+static void dispatch(struct vb_engine *engine, struct vb_udp_datagram *d, uint32_t n,
+		     bool may_hand_over)
+{
+	for (uint32_t i = 0; i < n; i += BATCH)
+		dispatch_some(engine, d + i, n - i < BATCH ? n - i : BATCH, may_hand_over);
+}
+
+/* A message of another process: datagrams, each before its bytes. */
+static uint32_t unpack(struct vb_wire *wire, size_t size)
 {
 	size_t at = 0;
-	int n = 0;
+	uint32_t n = 0;
 
-	while (n < BATCH && size - at >= HANDED_HEAD) {
-		struct vb_udp_datagram *d = &wire->batch[n];
+	while (n < BATCH && size - at >= sizeof(struct vb_udp_datagram)) {
+		struct vb_udp_datagram *d = &wire->inbox.datagrams[n];
 
-		memcpy(d, wire->handed + at, HANDED_HEAD);
-		if (d->len > sizeof(d->bytes) || d->len > size - at - HANDED_HEAD)
+		memcpy(d, wire->handed + at, sizeof(*d));
+		at += sizeof(*d);
+		if (d->len > size - at)
 			break;
-		memcpy(d->bytes, wire->handed + at + HANDED_HEAD, d->len);
-		at += HANDED_HEAD + d->len;
+		d->bytes = wire->handed + at;
+		at += d->len;
 		n++;
 	}
 	return n;
 }
 
 /* What comes by the block sockets was received by another process. One message. */
-static int receive_handed(struct vb_engine *engine, struct vb_wire *wire)
+static uint32_t receive_handed(struct vb_engine *engine, struct vb_wire *wire)
 {
 	for (uint32_t i = 0; i < wire->watched; i++) {
 		int fd = vb_adapter_block_socket(engine->adapter, i);
@@ -234,15 +317,20 @@ void vb_wire_receive(struct vb_engine *engine, bool patient)
 	for (int i = 0; i < GOES && more; i++) {
 		more = false;
 		for (int from = 0; from < 3; from++) {
-			uint32_t token = vb_grace_enter(&engine->grace);
-			int n = from < 2 ? vb_udp_receive(&wire->udp, from, wire->batch, BATCH)
-					 : receive_handed(engine, wire);
+			uint32_t token = vb_grace_enter(&engine->grace), n;
+			bool again;
 
-			dispatch(engine, wire->batch, n, from < 2);
+			if (from < 2) {
+				n = vb_udp_receive(&wire->udp, from, &wire->inbox, &again);
+			} else {
+				n = receive_handed(engine, wire);
+				again = n > 0;
+			}
+			dispatch(engine, wire->inbox.datagrams, n, from < 2);
 			vb_grace_leave(&engine->grace, token);
 			if (n)
 				atomic_store(&wire->last_ns, vb_now_ns());
-			more = more || n == BATCH || (from == 2 && n);
+			more = more || again;
 		}
 	}
 	pthread_mutex_unlock(&wire->receive_lock);

@@ -20,6 +20,9 @@
 
 struct vb_wire;
 
+/* What a packet takes on a link beside its payload, about. */
+#define VB_WIRE_HEADERS 80u
+
 /** vb_wire_start() - Open the sockets, and have the engine's thread watch them
  * Context: any thread; the first call does it, later ones look for new blocks of numbers
  * Return:  0, or a negative errno: no packet comes or goes then
@@ -38,9 +41,30 @@ void vb_wire_forked(struct vb_engine *engine);
  */
 void vb_wire_receive(struct vb_engine *engine, bool patient);
 
-/** vb_wire_send() - Send one packet of a QP */
-int vb_wire_send(struct vb_engine *engine, const struct vb_udp_path *path,
-		 const struct vb_packet *hdr, const void *payload);
+/** vb_wire_begin() - Packets of one path that are to leave together
+ * Return:  the burst, to be ended by vb_wire_end(); NULL where nothing can be sent
+ */
+struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp_path *path);
+
+/* As vb_udp_burst_room() and vb_udp_burst_add(). */
+uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b,
+		      const struct vb_packet *hdr);
+void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr);
+
+/** vb_wire_end() - Send them */
+void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b);
+
+/** vb_wire_again_ns() - Whether what nobody acknowledges may leave now
+ *
+ * All UC and UD QPs of the process share one pace, at which a receiver that runs loses nothing
+ * from a socket buffer of the default size (setting PACE).
+ *
+ * Return:  0, or the time to ask again
+ */
+uint64_t vb_wire_again_ns(struct vb_engine *engine);
+
+/** vb_wire_pace() - It leaves: so many bytes, headers and all */
+void vb_wire_pace(struct vb_engine *engine, uint64_t bytes);
 
 /* ---- One QP: engine/wire_qp.c ---- */
 

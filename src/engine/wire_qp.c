@@ -21,6 +21,8 @@
 /* Records of one step of a machine; packets a QP sends before others come in turn. */
 #define RECORDS 64
 #define BUDGET	64
+/* Bytes that a UC QP sends between two looks at the pace. */
+#define UC_BUDGET (32u << 10)
 /* Bytes that may be unacknowledged: what a receiver's default socket buffer holds, with
  * what the kernel adds to each datagram. */
 #define WINDOW_BYTES (128u << 10)
@@ -43,7 +45,9 @@ struct turn {
 	struct vb_wire_qp *w;
 	struct vb_target_call call; /* our own QP as the target of the peer */
 	struct vb_payload none;
-	bool failed; /* the responder ended the connection */
+	uint64_t again_ns;	    /* UC: when more may be sent */
+	struct vb_udp_burst *burst; /* packets that have not left */
+	bool failed;		    /* the responder ended the connection */
 	enum vb_verdict verdict;
 };
 
@@ -53,6 +57,8 @@ static void begin(struct turn *t, struct vb_engine *engine, struct vb_qp *qp)
 	t->qp = qp;
 	t->w = qp->wire;
 	t->none = (struct vb_payload){.n = 0};
+	t->burst = NULL;
+	t->again_ns = 0;
 	t->failed = false;
 	t->verdict = VB_V_ACCEPTED;
 	t->call.peer = engine->adapter->self;
@@ -221,26 +227,46 @@ static void local_fault(struct turn *t, uint32_t slot)
 		vb_requester_fail(t->engine, t->qp, VB_WC_LOC_PROT_ERR);
 }
 
-static void send_packet(struct turn *t, const struct vb_out_packet *p)
+/* The payload of a packet, where it stands on its way out. False: it cannot be had. */
+static bool fill(struct turn *t, const struct vb_out_packet *p, uint8_t *to)
 {
-	uint8_t payload[4096];
 	struct iovec iov[VB_MAX_SGE], *from;
 	struct vb_payload local;
 	uint32_t len = p->hdr.payload_len;
 
-	if (len > sizeof(payload))
-		return;
-	if (p->from == VB_PAYLOAD_WQE) {
-		if (!spans(t, p->wqe, p->offset, iov, &from, &local) ||
-		    vb_memory_gather(payload, from, local.n, len, local.careful)) {
-			local_fault(t, p->wqe);
-			return;
-		}
-	} else if (p->from == VB_PAYLOAD_TARGET && fetch(t, &p->target, p->offset, payload, len)) {
+	if (p->from == VB_PAYLOAD_TARGET)
+		return !fetch(t, &p->target, p->offset, to, len);
+	if (p->from == VB_PAYLOAD_WQE)
+		return spans(t, p->wqe, p->offset, iov, &from, &local) &&
+		       !vb_memory_gather(to, from, local.n, len, local.careful);
+	return true;
+}
+
+static void send_packet(struct turn *t, const struct vb_out_packet *p)
+{
+	uint8_t *payload;
+
+	if (!t->burst)
+		t->burst = vb_wire_begin(t->engine, &t->w->path);
+	payload = t->burst ? vb_wire_room(t->engine, t->burst, &p->hdr) : NULL;
+	if (!payload)
+		return; /* lost as on a link */
+	if (t->qp->ibv.qp_type == IBV_QPT_UC)
+		vb_wire_pace(t->engine, p->hdr.payload_len + VB_WIRE_HEADERS);
+	if (fill(t, p, payload))
+		vb_wire_add(t->engine, t->burst, &p->hdr);
+	else if (p->from == VB_PAYLOAD_WQE)
+		local_fault(t, p->wqe);
+	else
 		read_fault(t, vb_psn(p->hdr.psn));
-		return;
-	}
-	vb_wire_send(t->engine, &t->w->path, &p->hdr, len ? payload : NULL);
+}
+
+/* What the records before this one have put together leaves. */
+static void flush(struct turn *t)
+{
+	if (t->burst)
+		vb_wire_end(t->engine, t->burst);
+	t->burst = NULL;
 }
 
 static void sent(struct turn *t, const struct vb_out_sent *s)
@@ -287,6 +313,7 @@ static void carry_out(struct turn *t, const struct vb_out *out)
 			break;
 		}
 	}
+	flush(t);
 }
 
 static void read_fault(struct turn *t, struct vb_psn psn)
@@ -316,12 +343,25 @@ static bool answer(struct turn *t)
 	return more || t->w->resp.reply != VB_REPLY_NONE;
 }
 
+static bool unsent(const struct turn *t)
+{
+	return t->w->sq.cursor != t->w->sq.tail;
+}
+
 static bool ask(struct turn *t, uint64_t now)
 {
 	struct vb_out_record records[RECORDS];
 	struct vb_out out = {records, RECORDS, 0};
-	bool more = vb_rc_req_run(&t->w->sq, t->w->ring, &req_env, t, now, BUDGET, &out);
+	uint32_t budget = BUDGET;
+	bool more;
 
+	if (t->qp->ibv.qp_type == IBV_QPT_UC) {
+		t->again_ns = unsent(t) ? vb_wire_again_ns(t->engine) : 0;
+		if (t->again_ns)
+			return true;
+		budget = UC_BUDGET / t->w->sq.attr.path_mtu;
+	}
+	more = vb_rc_req_run(&t->w->sq, t->w->ring, &req_env, t, now, budget, &out);
 	carry_out(t, &out);
 	return more;
 }
@@ -332,13 +372,13 @@ static void pump(struct turn *t)
 	uint64_t now = vb_now_ns();
 	bool more = true;
 
-	for (int i = 0; i < 4 && more; i++) {
+	for (int i = 0; i < 4 && more && !t->again_ns; i++) {
 		more = answer(t);
 		if (sends(t->qp))
 			more = ask(t, now) || more;
 	}
 	if (more)
-		vb_engine_wake_at(t->engine, t->qp, 0);
+		vb_engine_wake_at(t->engine, t->qp, t->again_ns);
 	else if (t->w->sq.deadline_ns != VB_NEVER)
 		vb_engine_wake_at(t->engine, t->qp, t->w->sq.deadline_ns);
 	if (t->failed && atomic_load(&t->qp->state) != IBV_QPS_ERR) {

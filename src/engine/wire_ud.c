@@ -16,7 +16,9 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		     const struct vb_local_request *request)
 {
 	const struct vb_payload *payload = request->msg->payload;
-	uint8_t bytes[4096];
+	struct vb_udp_burst *burst;
+	uint8_t *to;
+	int err = -ENOTCONN;
 	struct vb_udp_path path = {
 		.ifindex = vb_context_of(qp->ibv.context)->device->ifindex,
 		.traffic_class = wqe->path.traffic_class,
@@ -35,17 +37,26 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		.payload_len = (uint32_t)wqe->length,
 	};
 
-	if (wqe->length > sizeof(bytes) ||
-	    !vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_ONLY,
+	if (!vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_ONLY,
 			request->msg->with_imm ? VB_EXTRA_IMM : VB_EXTRA_NONE, &pkt.opcode))
 		return -EMSGSIZE;
 	memcpy(path.own_gid, wqe->path.own_gid, sizeof(path.own_gid));
 	memcpy(path.dest_gid, wqe->path.dest_gid, sizeof(path.dest_gid));
+	burst = vb_wire_begin(engine, &path);
+	if (!burst)
+		return err;
+	to = vb_wire_room(engine, burst, &pkt);
+	err = -EMSGSIZE;
 	/* The first span is the header. */
-	if (vb_memory_gather(bytes, payload->iov + 1, payload->n - 1, wqe->length,
-			     payload->careful))
-		return -EFAULT;
-	return vb_wire_send(engine, &path, &pkt, wqe->length ? bytes : NULL);
+	if (to)
+		err = vb_memory_gather(to, payload->iov + 1, payload->n - 1, wqe->length,
+				       payload->careful);
+	if (!err) {
+		vb_wire_pace(engine, wqe->length + VB_WIRE_HEADERS);
+		vb_wire_add(engine, burst, &pkt);
+	}
+	vb_wire_end(engine, burst);
+	return err;
 }
 
 static void run(struct vb_target_call *c, struct vb_qp *qp, const struct vb_packet *pkt,

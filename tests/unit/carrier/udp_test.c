@@ -17,7 +17,9 @@
 #include "lib/child.h"
 
 static struct vb_udp udp;
-static struct vb_udp_datagram got[4];
+static struct vb_udp_burst burst;
+static struct vb_udp_inbox inbox;
+static struct vb_udp_datagram *const got = inbox.datagrams;
 static uint8_t payload[4096];
 
 static const struct vb_udp_path paths[] = {
@@ -61,13 +63,36 @@ static struct vb_packet write_packet(uint32_t len, uint32_t psn)
 	return pkt;
 }
 
+static void add(const struct vb_packet *pkt)
+{
+	uint8_t *to = vb_udp_burst_room(&udp, &burst, pkt);
+
+	CHECK(to != NULL);
+	memcpy(to, payload, pkt->payload_len);
+	vb_udp_burst_add(&udp, &burst, pkt);
+}
+
+static void send_packet(const struct vb_udp_path *path, const struct vb_packet *pkt)
+{
+	CHECK(vb_udp_burst_begin(&udp, &burst, path) == 0);
+	add(pkt);
+	vb_udp_burst_send(&udp, &burst);
+}
+
+static uint32_t receive(int which)
+{
+	bool more;
+
+	return vb_udp_receive(&udp, which, &inbox, &more);
+}
+
 static void there(int which, uint32_t len, uint32_t psn)
 {
 	struct vb_packet pkt = write_packet(len, psn), back;
 
-	CHECK(vb_udp_send(&udp, &paths[which], &pkt, payload) == 0);
+	send_packet(&paths[which], &pkt);
 	wait_in(which);
-	CHECK(vb_udp_receive(&udp, which, got, 4) == 1);
+	CHECK(receive(which) == 1);
 	CHECK(!memcmp(got[0].src_gid, paths[which].own_gid, 16));
 	CHECK(!memcmp(got[0].dest_gid, paths[which].dest_gid, 16));
 	CHECK(got[0].traffic_class == paths[which].traffic_class);
@@ -77,7 +102,7 @@ static void there(int which, uint32_t len, uint32_t psn)
 	CHECK(back.psn == psn && back.dest_qpn == 0x123456 && back.rkey == 0x99aabbcc);
 	CHECK(back.va == pkt.va && back.dma_len == len && back.payload_len == len);
 	CHECK(!memcmp(back.payload, payload, len));
-	CHECK(vb_udp_receive(&udp, which, got, 4) == 0);
+	CHECK(receive(which) == 0);
 }
 
 /* Every padding, the smallest and the largest, either protocol. */
@@ -105,9 +130,9 @@ static void ports(void *arg)
 			struct vb_packet pkt = write_packet(8, flow);
 
 			path.flow = flow;
-			CHECK(vb_udp_send(&udp, &path, &pkt, payload) == 0);
+			send_packet(&path, &pkt);
 			wait_in(0);
-			CHECK(vb_udp_receive(&udp, 0, got, 1) == 1);
+			CHECK(receive(0) == 1);
 			CHECK(!again || got[0].flow.sport == seen[flow]);
 			seen[flow] = got[0].flow.sport;
 		}
@@ -133,19 +158,24 @@ static void garbage(void *arg)
 {
 	struct vb_packet pkt = write_packet(40, 1), back;
 	struct vb_udp_datagram good;
-	uint8_t junk[9000] = {1, 2, 3};
+	uint8_t junk[9000] = {1, 2, 3}, whole[256], bad[256];
 
 	start();
-	CHECK(vb_udp_send(&udp, &paths[0], &pkt, payload) == 0);
+	send_packet(&paths[0], &pkt);
 	wait_in(0);
-	CHECK(vb_udp_receive(&udp, 0, &good, 1) == 1 && vb_udp_parse(&good, &back));
+	CHECK(receive(0) == 1 && vb_udp_parse(&got[0], &back));
+	good = got[0];
+	memcpy(whole, good.bytes, good.len);
+	good.bytes = whole;
 	for (uint32_t bit = 0; bit < 8 * good.len; bit++) {
-		struct vb_udp_datagram bad = good;
+		struct vb_udp_datagram flipped = good;
 
 		if (bit / 8 == 4)
 			continue; /* FECN and BECN change on the way */
-		bad.bytes[bit / 8] ^= (uint8_t)(1 << bit % 8);
-		CHECK(!vb_udp_parse(&bad, &back));
+		memcpy(bad, whole, sizeof(bad));
+		bad[bit / 8] ^= (uint8_t)(1 << bit % 8);
+		flipped.bytes = bad;
+		CHECK(!vb_udp_parse(&flipped, &back));
 	}
 	for (uint32_t len = 0; len < good.len; len++) {
 		struct vb_udp_datagram cut = good;
@@ -155,14 +185,16 @@ static void garbage(void *arg)
 	}
 	good.flow.sport ^= 1;
 	CHECK(!vb_udp_parse(&good, &back));
-	for (size_t len = 0; len < 100; len++) {
+	raw(junk, 0);
+	CHECK(receive(0) == 0);
+	for (size_t len = 1; len < 100; len++) {
 		raw(junk, len);
-		CHECK(vb_udp_receive(&udp, 0, got, 4) == 1 && got[0].len == len);
+		CHECK(receive(0) == 1 && got[0].len == len);
 		CHECK(!vb_udp_parse(&got[0], &back));
 	}
-	/* Too long to be one: left out. */
+	/* Too long to be one. */
 	raw(junk, sizeof(junk));
-	CHECK(vb_udp_receive(&udp, 0, got, 4) == 0);
+	CHECK(receive(0) == 1 && !vb_udp_parse(&got[0], &back));
 	there(0, 100, 7);
 	vb_udp_close(&udp);
 }
@@ -186,6 +218,50 @@ static void taken(void *arg)
 	vb_udp_close(&udp);
 }
 
+/* Packets in their order, however they were put together on the way. */
+static void expect(int which, const uint32_t *lens, uint32_t n)
+{
+	struct vb_packet back;
+
+	for (uint32_t psn = 0; psn < n;) {
+		uint32_t some;
+
+		wait_in(which);
+		some = receive(which);
+		CHECK(some <= n - psn);
+		for (uint32_t i = 0; i < some; i++, psn++) {
+			CHECK(vb_udp_parse(&got[i], &back));
+			CHECK(back.psn == psn && back.payload_len == lens[psn]);
+			CHECK(!memcmp(back.payload, payload, lens[psn]));
+		}
+	}
+}
+
+/* Many packets at a time, of one size and of all sizes, cut by the kernel or one by one. */
+static void bursts(void *arg)
+{
+	static uint32_t lens[150];
+
+	start();
+	for (int way = 0; way < 12; way++) {
+		int which = way & 1;
+
+		udp.one_by_one = way & 2;
+		CHECK(vb_udp_burst_begin(&udp, &burst, &paths[which]) == 0);
+		for (uint32_t i = 0; i < 150; i++) {
+			struct vb_packet pkt;
+
+			lens[i] = way < 4 ? 1024 : way < 8 ? i * 13 % 1400 : i % 7 == 6 ? 5 : 256;
+			pkt = write_packet(lens[i], i);
+			add(&pkt);
+		}
+		vb_udp_burst_send(&udp, &burst);
+		expect(which, lens, 150);
+		CHECK(receive(which) == 0);
+	}
+	vb_udp_close(&udp);
+}
+
 #define IN_CHILD(body)                                                                             \
 	static void test_##body(void **state)                                                      \
 	{                                                                                          \
@@ -195,6 +271,7 @@ IN_CHILD(sizes)
 IN_CHILD(ports)
 IN_CHILD(garbage)
 IN_CHILD(taken)
+IN_CHILD(bursts)
 
 static void try_namespace(void *arg)
 {
@@ -204,10 +281,9 @@ static void try_namespace(void *arg)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_sizes),	cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_garbage), cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_bursts),
 	};
 
 	if (run_in_child(try_namespace, NULL)) {

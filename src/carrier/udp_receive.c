@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "carrier/udp.h"
+
+static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
+
+/* Room for one control message of each kind that is used here. */
+union control {
+	struct cmsghdr align;
+	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+};
+
+static void gid_of_v4(uint8_t *gid, const void *addr)
+{
+	memcpy(gid, v4_prefix, sizeof(v4_prefix));
+	memcpy(gid + 12, addr, 4);
+}
+
+static int int_of(const struct cmsghdr *at)
+{
+	int value;
+
+	memcpy(&value, CMSG_DATA(at), sizeof(value));
+	return value;
+}
+
+/* What the kernel says of an IPv4 datagram beside its bytes. True: where it went. */
+static bool read_control4(const struct cmsghdr *at, struct vb_udp_datagram *d)
+{
+	struct in_pktinfo info;
+
+	if (at->cmsg_type == IP_TOS)
+		d->traffic_class = *CMSG_DATA(at);
+	if (at->cmsg_type == IP_TTL)
+		d->hop_limit = (uint8_t)int_of(at);
+	if (at->cmsg_type != IP_PKTINFO)
+		return false;
+	memcpy(&info, CMSG_DATA(at), sizeof(info));
+	gid_of_v4(d->dest_gid, &info.ipi_addr);
+	return true;
+}
+
+static bool read_control6(const struct cmsghdr *at, struct vb_udp_datagram *d)
+{
+	struct in6_pktinfo info;
+
+	if (at->cmsg_type == IPV6_TCLASS)
+		d->traffic_class = (uint8_t)int_of(at);
+	if (at->cmsg_type == IPV6_HOPLIMIT)
+		d->hop_limit = (uint8_t)int_of(at);
+	if (at->cmsg_type != IPV6_PKTINFO)
+		return false;
+	memcpy(&info, CMSG_DATA(at), sizeof(info));
+	memcpy(d->dest_gid, &info.ipi6_addr, 16);
+	return true;
+}
+
+/* @segment: Bytes of each packet where there are several */
+static bool read_control(struct msghdr *msg, struct vb_udp_datagram *d, uint32_t *segment)
+{
+	bool known = false;
+
+	d->traffic_class = d->hop_limit = 0;
+	for (struct cmsghdr *at = CMSG_FIRSTHDR(msg); at; at = CMSG_NXTHDR(msg, at)) {
+		if (at->cmsg_level == IPPROTO_IP)
+			known = read_control4(at, d) || known;
+		else if (at->cmsg_level == IPPROTO_IPV6)
+			known = read_control6(at, d) || known;
+		else if (at->cmsg_level == IPPROTO_UDP && at->cmsg_type == UDP_GRO &&
+			 int_of(at) > 0)
+			*segment = (uint32_t)int_of(at);
+	}
+	return known;
+}
+
+/* The buffers of one call, and what the kernel says of each. */
+struct call {
+	struct mmsghdr msgs[VB_UDP_BUFFERS];
+	union {
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} from[VB_UDP_BUFFERS];
+	union control control[VB_UDP_BUFFERS];
+	struct iovec iov[VB_UDP_BUFFERS];
+};
+
+static void prepare(struct call *c, struct vb_udp_inbox *inbox)
+{
+	memset(c->from, 0, sizeof(c->from));
+	for (int i = 0; i < VB_UDP_BUFFERS; i++) {
+		c->iov[i] = (struct iovec){inbox->bytes[i], VB_UDP_BUFFER};
+		c->msgs[i].msg_hdr = (struct msghdr){.msg_name = &c->from[i],
+						     .msg_namelen = sizeof(c->from[i]),
+						     .msg_iov = &c->iov[i],
+						     .msg_iovlen = 1,
+						     .msg_control = &c->control[i],
+						     .msg_controllen = sizeof(c->control[i])};
+	}
+}
+
+/* One buffer's packets. Returns how many. */
+static uint32_t cut(struct call *c, int i, int which, const uint8_t *bytes,
+		    struct vb_udp_datagram *to)
+{
+	struct msghdr *msg = &c->msgs[i].msg_hdr;
+	uint32_t len = c->msgs[i].msg_len, segment = len, n = 0;
+	struct vb_udp_datagram d = {.index = 0};
+
+	if (msg->msg_flags & (MSG_TRUNC | MSG_CTRUNC) || !read_control(msg, &d, &segment))
+		return 0;
+	if (which)
+		memcpy(d.src_gid, &c->from[i].v6.sin6_addr, 16);
+	else
+		gid_of_v4(d.src_gid, &c->from[i].v4.sin_addr);
+	vb_udp_flow(&d.flow, d.src_gid, d.dest_gid,
+		    ntohs(which ? c->from[i].v6.sin6_port : c->from[i].v4.sin_port));
+	for (uint32_t at = 0; at < len && n < VB_UDP_SEGMENTS; at += segment, n++) {
+		to[n] = d;
+		to[n].index = (uint16_t)n;
+		to[n].bytes = bytes + at;
+		to[n].len = len - at < segment ? len - at : segment;
+	}
+	return n;
+}
+
+uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more)
+{
+	struct call c;
+	uint32_t good = 0;
+	int n;
+
+	*more = false;
+	if (u->in[which] < 0)
+		return 0;
+	prepare(&c, inbox);
+	n = recvmmsg(u->in[which], c.msgs, VB_UDP_BUFFERS, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++)
+		good += cut(&c, i, which, inbox->bytes[i], inbox->datagrams + good);
+	*more = n == VB_UDP_BUFFERS;
+	return good;
+}
+
+/* Whatever the others' kernel or adapter wrote as identification, a socket does not tell. Ours
+ * is 0, or counts the segments of a buffer. */
+static bool icrc_good(const struct vb_udp_datagram *d)
+{
+	struct vb_flow flow = d->flow;
+	uint32_t crc;
+	uint16_t id;
+
+	flow.ip_id = d->index;
+	if (vb_icrc_good(vb_icrc_flow(&flow, (uint16_t)d->len), d->bytes, d->len))
+		return true;
+	flow.ip_id = 0;
+	crc = vb_icrc_flow(&flow, (uint16_t)d->len);
+	return !flow.ipv6 && vb_icrc_ip_id(crc, d->bytes, d->len, &id);
+}
+
+bool vb_udp_parse(const struct vb_udp_datagram *d, struct vb_packet *pkt)
+{
+	return d->len <= VB_UDP_BYTES && icrc_good(d) &&
+	       vb_packet_parse(d->bytes, d->len, pkt) == VB_PARSE_OK;
+}

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/udp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "carrier/udp.h"
+
+/* Room for one control message of each kind that is used here. */
+union control {
+	struct cmsghdr align;
+	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 2 * CMSG_SPACE(sizeof(int)) +
+		      CMSG_SPACE(sizeof(uint16_t))];
+};
+
+/* Where the burst goes, as the kernel wants it. */
+union address {
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+static bool is_link_local(const uint8_t *gid)
+{
+	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
+}
+
+static void put(struct msghdr *msg, int level, int type, const void *data, size_t size)
+{
+	struct cmsghdr *at = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
+
+	at->cmsg_level = level;
+	at->cmsg_type = type;
+	at->cmsg_len = CMSG_LEN(size);
+	memcpy(CMSG_DATA(at), data, size);
+	msg->msg_controllen += CMSG_SPACE(size);
+}
+
+static void put_int(struct msghdr *msg, int level, int type, int value)
+{
+	put(msg, level, type, &value, sizeof(value));
+}
+
+/* Where it goes and where it comes from, for the kernel. */
+static void address4(struct msghdr *msg, const struct vb_udp_path *path, struct sockaddr_in *to)
+{
+	struct in_pktinfo info = {0};
+
+	*to = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(VB_UDP_PORT)};
+	memcpy(&to->sin_addr, path->dest_gid + 12, 4);
+	memcpy(&info.ipi_spec_dst, path->own_gid + 12, 4);
+	msg->msg_name = to;
+	msg->msg_namelen = sizeof(*to);
+	put(msg, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
+	put_int(msg, IPPROTO_IP, IP_TOS, path->traffic_class);
+	if (path->hop_limit)
+		put_int(msg, IPPROTO_IP, IP_TTL, path->hop_limit);
+}
+
+static void address6(struct msghdr *msg, const struct vb_udp_path *path, struct sockaddr_in6 *to)
+{
+	struct in6_pktinfo info = {0};
+	uint32_t scope = is_link_local(path->dest_gid) ? path->ifindex : 0;
+
+	*to = (struct sockaddr_in6){
+		.sin6_family = AF_INET6, .sin6_port = htons(VB_UDP_PORT), .sin6_scope_id = scope};
+	memcpy(&to->sin6_addr, path->dest_gid, 16);
+	memcpy(&info.ipi6_addr, path->own_gid, 16);
+	info.ipi6_ifindex = scope;
+	msg->msg_name = to;
+	msg->msg_namelen = sizeof(*to);
+	put(msg, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
+	put_int(msg, IPPROTO_IPV6, IPV6_TCLASS, path->traffic_class);
+	if (path->hop_limit)
+		put_int(msg, IPPROTO_IPV6, IPV6_HOPLIMIT, path->hop_limit);
+}
+
+/* ---- filling ---- */
+
+static void empty(struct vb_udp_burst *b)
+{
+	b->used = 0;
+	b->nruns = 0;
+}
+
+int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_udp_path *path)
+{
+	uint16_t sport = 0;
+
+	b->path = *path;
+	b->fd = vb_udp_out(u, !vb_udp_is_v4(path->dest_gid), path->flow, &sport);
+	if (b->fd < 0)
+		return b->fd;
+	vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, sport);
+	empty(b);
+	return 0;
+}
+
+/* The bytes of a whole packet. */
+static uint32_t size_of(const struct vb_packet *hdr)
+{
+	return vb_op_row(hdr->opcode)->length + hdr->payload_len + vb_packet_pad(hdr->payload_len) +
+	       VB_ICRC_LEN;
+}
+
+static struct vb_udp_run *last_run(struct vb_udp_burst *b)
+{
+	return b->nruns ? &b->runs[b->nruns - 1] : NULL;
+}
+
+/* Whether a packet continues the last run: none is longer than the first, and none follows a
+ * shorter one. */
+static bool joins(const struct vb_udp *u, const struct vb_udp_run *run, uint32_t size)
+{
+	return run && !run->closed && !u->one_by_one && size <= run->segment &&
+	       run->count < VB_UDP_SEGMENTS && run->len + size <= VB_UDP_BUFFER - 1024;
+}
+
+uint8_t *vb_udp_burst_room(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr)
+{
+	const struct vb_op_row *op = vb_op_row(hdr->opcode);
+
+	if (!op || hdr->payload_len > VB_UDP_BYTES - VB_HDR_MAX - VB_ICRC_LEN)
+		return NULL;
+	if (b->used + size_of(hdr) > sizeof(b->bytes) ||
+	    (b->nruns == sizeof(b->runs) / sizeof(b->runs[0]) &&
+	     !joins(u, last_run(b), size_of(hdr))))
+		vb_udp_burst_send(u, b);
+	vb_packet_build(hdr, b->bytes + b->used, VB_HDR_MAX);
+	return b->bytes + b->used + op->length;
+}
+
+/* Write the ICRC of a packet that stands in the burst. */
+static void seal(struct vb_udp_burst *b, uint8_t *packet, uint32_t size, uint32_t index)
+{
+	uint32_t crc;
+
+	b->flow.ip_id = (uint16_t)index;
+	crc = vb_icrc_bth(vb_icrc_flow(&b->flow, (uint16_t)size), packet, size - VB_ICRC_LEN);
+	vb_icrc_store(crc, packet + size - VB_ICRC_LEN);
+}
+
+void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr)
+{
+	uint32_t size = size_of(hdr), pad = vb_packet_pad(hdr->payload_len);
+	struct vb_udp_run *run = last_run(b);
+
+	memset(b->bytes + b->used + size - VB_ICRC_LEN - pad, 0, pad);
+	if (!joins(u, run, size)) {
+		run = &b->runs[b->nruns++];
+		*run = (struct vb_udp_run){.at = b->used, .segment = size};
+	}
+	seal(b, b->bytes + b->used, size, run->count);
+	run->closed = size < run->segment;
+	run->count++;
+	run->len += size;
+	b->used += size;
+}
+
+/* ---- sending ---- */
+
+/* Room in the socket comes back when the interface has taken what is there. */
+#define WAIT_MS	  2
+#define WAIT_MOST 5
+
+static bool wait_for_room(int fd)
+{
+	struct pollfd out = {.fd = fd, .events = POLLOUT};
+
+	return poll(&out, 1, WAIT_MS) >= 0;
+}
+
+static int send_one(struct vb_udp_burst *b, struct msghdr *msg)
+{
+	for (int i = 0; sendmsg(b->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0; i++) {
+		if ((errno != EAGAIN && errno != ENOBUFS) || i == WAIT_MOST ||
+		    !wait_for_room(b->fd))
+			return -errno;
+	}
+	return 0;
+}
+
+/* A run that the kernel would not cut. */
+static void send_singly(struct vb_udp_burst *b, const struct vb_udp_run *run, struct msghdr *msg)
+{
+	for (uint32_t at = 0; at < run->len; at += run->segment) {
+		uint32_t left = run->len - at;
+		uint32_t size = left < run->segment ? left : run->segment;
+
+		if (at)
+			seal(b, b->bytes + run->at + at, size, 0);
+		*msg->msg_iov = (struct iovec){b->bytes + run->at + at, size};
+		if (send_one(b, msg))
+			return;
+	}
+}
+
+static void send_run(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_udp_run *run,
+		     struct msghdr *msg)
+{
+	size_t control = msg->msg_controllen;
+	uint16_t segment = (uint16_t)run->segment;
+	int err;
+
+	if (run->count == 1) {
+		send_singly(b, run, msg);
+		return;
+	}
+	*msg->msg_iov = (struct iovec){b->bytes + run->at, run->len};
+	put(msg, IPPROTO_UDP, UDP_SEGMENT, &segment, sizeof(segment));
+	err = send_one(b, msg);
+	msg->msg_controllen = control;
+	/* Not on this interface, or not this long: one at a time says more. */
+	if (err == -EIO || err == -EOPNOTSUPP || err == -ENOPROTOOPT)
+		u->one_by_one = true;
+	if (u->one_by_one || err == -EINVAL || err == -EMSGSIZE)
+		send_singly(b, run, msg);
+}
+
+void vb_udp_burst_send(struct vb_udp *u, struct vb_udp_burst *b)
+{
+	union control control = {.bytes = {0}};
+	struct iovec iov;
+	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
+	union address to;
+
+	if (b->flow.ipv6)
+		address6(&msg, &b->path, &to.v6);
+	else
+		address4(&msg, &b->path, &to.v4);
+	for (uint32_t i = 0; i < b->nruns; i++)
+		send_run(u, b, &b->runs[i], &msg);
+	empty(b);
+}
