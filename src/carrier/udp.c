@@ -9,10 +9,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Source ports of RoCEv2: 0xc000 and above. */
-#define FIRST_SPORT 0xc000u
-#define SPORTS	    0x4000u
-#define RCVBUF	    (4 << 20)
+#define SPORTS 0x4000u
+#define RCVBUF (4 << 20)
 
 static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -88,11 +86,16 @@ static void all_closed(struct vb_udp *u)
 
 int vb_udp_open(struct vb_udp *u)
 {
+	all_closed(u);
+	return vb_udp_bind(u);
+}
+
+int vb_udp_bind(struct vb_udp *u)
+{
 	int err = 0;
 
-	all_closed(u);
 	for (int v6 = 0; v6 < 2; v6++) {
-		int fd = open_in(v6);
+		int fd = u->in[v6] < 0 ? open_in(v6) : u->in[v6];
 
 		u->in[v6] = fd < 0 ? -1 : fd;
 		if (fd < 0 && !err)
@@ -126,7 +129,7 @@ int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport)
 		if (made < 0)
 			return made;
 		for (uint32_t i = 0; i < SPORTS; i++) {
-			*sport = (uint16_t)(FIRST_SPORT + ((hash >> 8) + i) % SPORTS);
+			*sport = (uint16_t)(VB_UDP_FIRST_SPORT + ((hash >> 8) + i) % SPORTS);
 			if (!bind_port(made, v6, *sport)) {
 				*fd = made;
 				u->sport[v6][slot] = *sport;

@@ -28,6 +28,9 @@
  */
 
 #define VB_UDP_PORTS 8
+/* Source ports of RoCEv2 begin here; the hop limit where none is asked for. */
+#define VB_UDP_FIRST_SPORT 0xc000u
+#define VB_UDP_HOPS	   64
 /* The longest packet: BTH to ICRC with the largest path MTU. */
 #define VB_UDP_BYTES (VB_HDR_MAX + 4096 + VB_ICRC_LEN)
 /* The longest buffer of several, and how many the kernel puts in one at most. */
@@ -35,7 +38,7 @@
 #define VB_UDP_SEGMENTS 64u
 
 struct vb_udp {
-	int in[2];		  /* bound to port 4791: IPv4, IPv6; -1 not there */
+	_Atomic int in[2];	  /* bound to port 4791: IPv4, IPv6; -1 not there */
 	int out[2][VB_UDP_PORTS]; /* -1 not opened */
 	uint16_t sport[2][VB_UDP_PORTS];
 	bool one_by_one; /* the kernel does not cut for us */
@@ -47,14 +50,22 @@ struct vb_udp_path {
 	uint32_t ifindex; /* for link-local addresses */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow; /* any number: packets of one keep to one source port */
+	bool inside;   /* to a process of this host: no socket of these is used */
 };
 
 /** vb_udp_open() - Bind port 4791
- * @u:      Filled, also in part: where one protocol cannot be had the other serves
+ * @u:      Filled, also in part: where one protocol cannot be had the other serves, and where none
+ *          can packets still leave
  * Return:  0, or the negative errno of the socket that mattered: -EADDRINUSE (another user's or
  *          the kernel's), -EMFILE ...
  */
 int vb_udp_open(struct vb_udp *u);
+
+/** vb_udp_bind() - Bind what vb_udp_open() could not
+ * Context: one thread at a time; others may send and receive meanwhile
+ * Return:  as vb_udp_open()
+ */
+int vb_udp_bind(struct vb_udp *u);
 
 /** vb_udp_close() - Close what is open */
 void vb_udp_close(struct vb_udp *u);
@@ -74,6 +85,16 @@ bool vb_udp_is_v4(const uint8_t *gid);
  */
 void vb_udp_flow(struct vb_flow *flow, const uint8_t *src_gid, const uint8_t *dest_gid,
 		 uint16_t sport);
+
+/* A packet as it came. */
+struct vb_udp_datagram {
+	struct vb_flow flow; /* addresses and ports; identification and DF as we send them */
+	uint8_t src_gid[16], dest_gid[16];
+	uint8_t traffic_class, hop_limit;
+	uint16_t index; /* in the buffer it came in */
+	uint32_t len;
+	const uint8_t *bytes; /* BTH to ICRC */
+};
 
 /* ---- Sending: carrier/udp_send.c ---- */
 
@@ -119,17 +140,14 @@ void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_
  */
 void vb_udp_burst_send(struct vb_udp *u, struct vb_udp_burst *b);
 
-/* ---- Receiving: carrier/udp_receive.c ---- */
+/** vb_udp_burst_packet() - The next packet of a burst, as the receiver finds it
+ * @at:     0 first; moved on
+ * @d:      Filled; its bytes are the burst's
+ * Return:  false where there are no more
+ */
+bool vb_udp_burst_packet(const struct vb_udp_burst *b, uint32_t *at, struct vb_udp_datagram *d);
 
-/* A packet as it came. */
-struct vb_udp_datagram {
-	struct vb_flow flow; /* addresses and ports; identification and DF as we send them */
-	uint8_t src_gid[16], dest_gid[16];
-	uint8_t traffic_class, hop_limit;
-	uint16_t index; /* in the buffer it came in */
-	uint32_t len;
-	const uint8_t *bytes; /* BTH to ICRC */
-};
+/* ---- Receiving: carrier/udp_receive.c ---- */
 
 #define VB_UDP_BUFFERS 4
 

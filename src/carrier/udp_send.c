@@ -90,6 +90,12 @@ int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb
 	uint16_t sport = 0;
 
 	b->path = *path;
+	if (path->inside) {
+		b->fd = -1;
+		vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, VB_UDP_FIRST_SPORT);
+		empty(b);
+		return 0;
+	}
 	b->fd = vb_udp_out(u, !vb_udp_is_v4(path->dest_gid), path->flow, &sport);
 	if (b->fd < 0)
 		return b->fd;
@@ -157,6 +163,32 @@ void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_
 	run->count++;
 	run->len += size;
 	b->used += size;
+}
+
+bool vb_udp_burst_packet(const struct vb_udp_burst *b, uint32_t *at, struct vb_udp_datagram *d)
+{
+	uint32_t i = 0, left;
+	const struct vb_udp_run *run;
+
+	while (i < b->nruns && *at >= b->runs[i].at + b->runs[i].len)
+		i++;
+	if (i == b->nruns)
+		return false;
+	run = &b->runs[i];
+	left = run->at + run->len - *at;
+	*d = (struct vb_udp_datagram){
+		.flow = b->flow,
+		.traffic_class = b->path.traffic_class,
+		.hop_limit = b->path.hop_limit ? b->path.hop_limit : VB_UDP_HOPS,
+		.index = (uint16_t)((*at - run->at) / run->segment),
+		.len = left < run->segment ? left : run->segment,
+		.bytes = b->bytes + *at,
+	};
+	d->flow.ip_id = 0;
+	memcpy(d->src_gid, b->path.own_gid, 16);
+	memcpy(d->dest_gid, b->path.dest_gid, 16);
+	*at += d->len;
+	return true;
 }
 
 /* ---- sending ---- */

@@ -88,6 +88,17 @@ static enum vb_wc_status check(const struct vb_qp *qp, const struct vb_swqe *wqe
 	return VB_WC_SUCCESS;
 }
 
+/* What becomes of it nobody here hears. */
+static void by_packet(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
+		      const struct vb_local_request *request, struct vb_msg_result *res)
+{
+	res->again_ns = vb_wire_again_ns(engine);
+	if (res->again_ns)
+		res->verdict = VB_V_DROP_BUSY;
+	else if (!vb_wire_datagram(engine, qp, wqe, request))
+		res->verdict = VB_V_ACCEPTED;
+}
+
 static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_swqe *wqe,
 		    const struct vb_msg *msg, struct vb_msg_result *res)
 {
@@ -103,18 +114,17 @@ static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 
 	memset(res, 0, sizeof(*res));
 	res->verdict = VB_V_DROP_NO_QP;
-	if (wqe->path.reach == VB_REACH_WIRE) {
-		/* What becomes of it nobody here hears. */
-		res->again_ns = vb_wire_again_ns(engine);
-		if (res->again_ns)
-			res->verdict = VB_V_DROP_BUSY;
-		else if (!vb_wire_datagram(engine, qp, wqe, &request))
-			res->verdict = VB_V_ACCEPTED;
+	if (vb_reach_by_packets(wqe->path.reach)) {
+		by_packet(engine, qp, wqe, &request, res);
 		return;
 	}
-	if (wqe->path.reach != VB_REACH_LOCAL ||
-	    vb_peer_get(engine->adapter, wqe->remote_qpn >> VB_BLOCK_BITS, &peer))
+	if (wqe->path.reach != VB_REACH_LOCAL)
 		return;
+	if (vb_peer_get(engine->adapter, wqe->remote_qpn >> VB_BLOCK_BITS, &peer)) {
+		/* Another user's, perhaps. */
+		by_packet(engine, qp, wqe, &request, res);
+		return;
+	}
 	vb_local_send(peer, &request, res);
 	vb_peer_put(peer);
 }

@@ -253,7 +253,7 @@ static void apply(struct vb_engine *engine, struct vb_qp *qp, const struct ibv_q
 	if (to != IBV_QPS_SQD)
 		qp->sq.drained_told = false;
 	republish(qp, to, mask);
-	if (qp->reach == VB_REACH_WIRE)
+	if (vb_reach_by_packets(qp->reach))
 		vb_wire_connect(engine, qp, to);
 	/* A datagram may come from anywhere. */
 	if (qp->ibv.qp_type == IBV_QPT_UD && to == IBV_QPS_RTR)

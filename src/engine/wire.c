@@ -29,6 +29,7 @@
 
 struct vb_wire {
 	struct vb_udp udp;
+	int bound; /* 0, or why nothing comes from other hosts but through another process */
 	pthread_mutex_t send_lock; /* the sockets that are opened when first needed */
 	pthread_mutex_t receive_lock;
 	uint32_t watched;	  /* blocks whose sockets the thread looks at */
@@ -55,15 +56,10 @@ static int open_wire(struct vb_engine *engine)
 {
 	struct vb_wire *wire = calloc(1, sizeof(*wire));
 	uint64_t pace;
-	int err;
 
 	if (!wire)
 		return -ENOMEM;
-	err = vb_udp_open(&wire->udp);
-	if (err) {
-		free(wire);
-		return err;
-	}
+	wire->bound = vb_udp_open(&wire->udp);
 	pace = vb_setting_number(NULL, "PACE");
 	wire->ns_per_kib = pace ? 1024000 / pace : 0;
 	pthread_mutex_init(&wire->send_lock, NULL);
@@ -72,6 +68,18 @@ static int open_wire(struct vb_engine *engine)
 	watch(engine, wire->udp.in[1]);
 	atomic_store(&engine->wire, wire);
 	return 0;
+}
+
+/* Whoever had the port may have left. Under thread_lock. */
+static void bind_again(struct vb_engine *engine, struct vb_wire *wire)
+{
+	if (!wire->bound)
+		return;
+	wire->bound = vb_udp_bind(&wire->udp);
+	if (!wire->bound) {
+		watch(engine, wire->udp.in[0]);
+		watch(engine, wire->udp.in[1]);
+	}
 }
 
 int vb_wire_start(struct vb_engine *engine)
@@ -83,9 +91,13 @@ int vb_wire_start(struct vb_engine *engine)
 	pthread_mutex_lock(&engine->thread_lock);
 	if (!atomic_load(&engine->wire))
 		err = open_wire(engine);
+	else
+		bind_again(engine, atomic_load(&engine->wire));
 	wire = atomic_load(&engine->wire);
 	while (!err && wire->watched < atomic_load(&engine->adapter->n_blocks))
 		watch(engine, vb_adapter_block_socket(engine->adapter, wire->watched++));
+	if (!err)
+		err = wire->bound;
 	pthread_mutex_unlock(&engine->thread_lock);
 	return err;
 }
@@ -113,6 +125,69 @@ void vb_wire_forked(struct vb_engine *engine)
 
 	if (wire)
 		vb_udp_close(&wire->udp);
+}
+
+/* ---- Handing over ---- */
+
+/* Packets for the process of one block, as one message of the socket that stands for it. */
+struct bundle {
+	uint32_t block, n;
+	size_t bytes;
+	struct iovec iov[2 * BATCH];
+};
+
+/* False: there is no room. */
+static bool put(struct bundle *bundle, struct vb_udp_datagram *d)
+{
+	if (bundle->n == 2 * BATCH || bundle->bytes + sizeof(*d) + d->len > HANDED_BYTES)
+		return false;
+	bundle->bytes += sizeof(*d) + d->len;
+	bundle->iov[bundle->n++] = (struct iovec){d, sizeof(*d)};
+	bundle->iov[bundle->n++] = (struct iovec){(void *)(uintptr_t)d->bytes, d->len};
+	return true;
+}
+
+static void deliver(struct vb_engine *engine, const struct bundle *bundle)
+{
+	struct sockaddr_un to;
+	struct msghdr msg = {.msg_name = &to,
+			     .msg_iov = (struct iovec *)(uintptr_t)bundle->iov,
+			     .msg_iovlen = bundle->n};
+
+	msg.msg_namelen = vb_block_address(engine->adapter->device, bundle->block, &to);
+	/* Its queue is short; what follows waits on our side. */
+	for (int i = 0; i < PATIENCE; i++) {
+		if (sendmsg(vb_adapter_block_socket(engine->adapter, 0), &msg,
+			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
+		    (errno != EAGAIN && errno != ENOBUFS))
+			return; /* gone, or lost as on a link */
+		sched_yield();
+	}
+}
+
+/* To a process of this host: the packets of a burst have one destination. */
+static void send_inside(struct vb_engine *engine, const struct vb_udp_burst *b)
+{
+	struct vb_udp_datagram d[BATCH];
+	struct bundle bundle;
+	struct vb_packet pkt;
+	uint32_t at = 0;
+
+	if (!b->nruns || vb_packet_parse(b->bytes, b->runs[0].segment, &pkt) != VB_PARSE_OK)
+		return;
+	bundle.block = pkt.dest_qpn >> VB_BLOCK_BITS;
+	do {
+		uint32_t next = at, i = 0;
+
+		bundle.n = 0;
+		bundle.bytes = 0;
+		while (i < BATCH && vb_udp_burst_packet(b, &next, &d[i]) && put(&bundle, &d[i])) {
+			at = next;
+			i++;
+		}
+		if (bundle.n)
+			deliver(engine, &bundle);
+	} while (bundle.n);
 }
 
 struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp_path *path)
@@ -152,7 +227,10 @@ void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
 
-	vb_udp_burst_send(&wire->udp, b);
+	if (b->path.inside)
+		send_inside(engine, b);
+	else
+		vb_udp_burst_send(&wire->udp, b);
 	pthread_mutex_lock(&wire->send_lock);
 	b->next = wire->bursts;
 	wire->bursts = b;
@@ -212,29 +290,12 @@ static void find(struct vb_engine *engine, const struct vb_udp_datagram *d, stru
 static void hand_over(struct vb_engine *engine, struct vb_udp_datagram *d, struct found *found,
 		      uint32_t n)
 {
-	uint32_t block = found[0].other_block;
-	struct sockaddr_un to;
-	struct iovec iov[2 * BATCH];
-	struct msghdr msg = {.msg_name = &to, .msg_iov = iov};
-	size_t bytes = 0;
+	struct bundle bundle = {.block = found[0].other_block};
 
-	msg.msg_namelen = vb_block_address(engine->adapter->device, block, &to);
-	for (uint32_t i = 0; i < n; i++) {
-		if (found[i].other_block != block || bytes + sizeof(*d) + d[i].len > HANDED_BYTES)
-			continue;
-		found[i].other_block = 0;
-		bytes += sizeof(*d) + d[i].len;
-		iov[msg.msg_iovlen++] = (struct iovec){&d[i], sizeof(*d)};
-		iov[msg.msg_iovlen++] = (struct iovec){(void *)(uintptr_t)d[i].bytes, d[i].len};
-	}
-	/* Its queue is short; what follows waits in our socket, which is long. */
-	for (int i = 0; i < PATIENCE; i++) {
-		if (sendmsg(vb_adapter_block_socket(engine->adapter, 0), &msg,
-			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-		    (errno != EAGAIN && errno != ENOBUFS))
-			return; /* gone, or lost as on a link */
-		sched_yield();
-	}
+	for (uint32_t i = 0; i < n; i++)
+		if (found[i].other_block == bundle.block && put(&bundle, &d[i]))
+			found[i].other_block = 0;
+	deliver(engine, &bundle);
 }
 
 /* Inside a grace section: the QPs stay. */

@@ -25,7 +25,9 @@ struct vb_wire;
 
 /** vb_wire_start() - Open the sockets, and have the engine's thread watch them
  * Context: any thread; the first call does it, later ones look for new blocks of numbers
- * Return:  0, or a negative errno: no packet comes or goes then
+ * Return:  0, or a negative errno. -ENOMEM: no packet comes or goes. Others: port 4791 cannot be
+ *          bound, and packets of other hosts come through the process that has it, if it is one
+ *          of ours
  */
 int vb_wire_start(struct vb_engine *engine);
 

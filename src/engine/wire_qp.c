@@ -493,6 +493,7 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	memcpy(w->path.dest_gid, qp->attr.ah_attr.grh.dgid.raw, 16);
 	w->path.ifindex = vb_context_of(qp->ibv.context)->device->ifindex;
 	w->path.traffic_class = qp->attr.ah_attr.grh.traffic_class;
+	w->path.inside = qp->reach == VB_REACH_INSIDE;
 	w->path.hop_limit = qp->attr.ah_attr.grh.hop_limit;
 	w->path.flow = qp->attr.ah_attr.grh.flow_label ? qp->attr.ah_attr.grh.flow_label
 						       : qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
@@ -534,11 +535,11 @@ static struct vb_wire_qp *new_wire(struct vb_engine *engine, struct vb_qp *qp)
 	struct vb_wire_qp *w = NULL;
 	int err = vb_wire_start(engine);
 
-	if (!err) {
+	if (err != -ENOMEM) {
 		w = calloc(1, sizeof(*w) + ((size_t)qp->sq.mask + 1) * sizeof(struct vb_rc_wqe));
-		err = w ? 0 : -ENOMEM;
+		err = w ? err : -ENOMEM;
 	}
-	if (err)
+	if (err && qp->reach == VB_REACH_WIRE)
 		vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE, "qp#0x%x: UDP port %d: %s",
 			   qp->ibv.qp_num, VB_UDP_PORT, strerror(-err));
 	return w;

@@ -23,6 +23,7 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		.ifindex = vb_context_of(qp->ibv.context)->device->ifindex,
 		.traffic_class = wqe->path.traffic_class,
 		.hop_limit = wqe->path.hop_limit,
+		.inside = wqe->path.reach != VB_REACH_WIRE,
 		.flow = wqe->path.flow_label ? wqe->path.flow_label
 					     : qp->ibv.qp_num ^ wqe->remote_qpn << 8,
 	};

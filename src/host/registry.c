@@ -373,3 +373,15 @@ socklen_t vb_block_address(const char *device, uint32_t block, struct sockaddr_u
 		       device, block);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
+
+bool vb_block_taken(const char *device, uint32_t block)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+	socklen_t len = vb_block_address(device, block, &address);
+	bool taken = fd >= 0 && !connect(fd, (struct sockaddr *)&address, len);
+
+	if (fd >= 0)
+		close(fd);
+	return taken;
+}

@@ -129,4 +129,9 @@ int vb_registry_sum_counters(const char *device, uint64_t sum[VB_COUNTERS]);
  */
 socklen_t vb_block_address(const char *device, uint32_t block, struct sockaddr_un *address);
 
+/** vb_block_taken() - Whether a process of this network namespace has a block, whoever's it is
+ * Context: any thread; three system calls
+ */
+bool vb_block_taken(const char *device, uint32_t block);
+
 #endif

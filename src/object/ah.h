@@ -6,10 +6,20 @@
 
 #include <infiniband/verbs.h>
 
+/* How a destination is reached. */
+enum vb_reach {
+	VB_REACH_NONE,	 /* not at all */
+	VB_REACH_LOCAL,	 /* a process of this host, by memory */
+	VB_REACH_INSIDE, /* a process of this host, by packets handed over */
+	VB_REACH_WIRE,	 /* another host, by packets on UDP */
+};
+
+static inline bool vb_reach_by_packets(enum vb_reach reach)
+{
+	return reach == VB_REACH_INSIDE || reach == VB_REACH_WIRE;
+}
+
 /* Where a datagram goes: what a send request keeps of its address handle. */
-/* Where a destination is: nowhere that packets of this type go to yet, in a process of this
- * host, or behind UDP. */
-enum vb_reach { VB_REACH_NONE, VB_REACH_LOCAL, VB_REACH_WIRE };
 
 struct vb_path {
 	uint8_t own_gid[16];

@@ -236,6 +236,8 @@ static int modify(struct vb_context *ctx, struct vb_qp *qp, struct ibv_qp_attr *
 	/* A datagram is limited by the port, not by a path. */
 	if (to_rtr && qp->ibv.qp_type == IBV_QPT_UD)
 		qp->attr.path_mtu = port.attr.active_mtu;
+	if (mask & IBV_QP_DEST_QPN)
+		reach = vb_reach_process(ctx, reach, attr->dest_qp_num);
 	if (vb_engine_qp_modify(ctx->engine, qp, attr, mask, &own, reach))
 		return vb_fail(VB_RULE_NO_MEMORY, "qp#0x%x", qp->ibv.qp_num);
 	return 0;

@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "verbs/reach.h"
 
+#include <errno.h>
+
 #include "base/settings.h"
+#include "engine/engine.h"
 #include "host/discover.h"
+#include "host/peer.h"
+#include "host/registry.h"
 #include "object/device.h"
 
 /* The words of the setting, in their order. */
@@ -22,4 +27,24 @@ enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid
 	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)
 		return VB_REACH_LOCAL;
 	return packets ? VB_REACH_WIRE : VB_REACH_NONE;
+}
+
+/* Whether the process of a QP number lets us into its memory. Another user's does not, nor
+ * one in another container that shares our network namespace; but they have sockets. */
+enum vb_reach vb_reach_process(struct vb_context *ctx, enum vb_reach reach, uint32_t qpn)
+{
+	struct vb_adapter *adapter = ctx->engine->adapter;
+	uint32_t block = qpn >> VB_BLOCK_BITS;
+	struct vb_peer *peer;
+	int err;
+
+	if (reach != VB_REACH_LOCAL || !vb_reach_by_udp())
+		return reach;
+	err = vb_peer_get(adapter, block, &peer);
+	if (!err)
+		vb_peer_put(peer);
+	/* It finds the same about us, or no message would arrive. */
+	if (err != -ENOENT && err != -EACCES && err != -EPROTO)
+		return reach;
+	return vb_block_taken(adapter->device, block) ? VB_REACH_INSIDE : reach;
 }

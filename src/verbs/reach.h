@@ -6,13 +6,18 @@
 #include "object/context.h"
 #include "object/gid.h"
 
-/** vb_reach() - Where a destination is
+/** vb_reach() - How a destination is reached
  * @dgid:   Its GID
  * @type:   Of our own GID towards it
  * Return:  by memory to an address of this host, else by UDP, unless the setting CARRIER wants one
  *          way only
  */
 enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type);
+
+/** vb_reach_process() - How the process of a QP is reached, where vb_reach() said by memory
+ * @qpn:    The connected QP's number
+ */
+enum vb_reach vb_reach_process(struct vb_context *ctx, enum vb_reach reach, uint32_t qpn);
 
 /** vb_reach_by_udp() - May packets be sent at all? */
 bool vb_reach_by_udp(void);

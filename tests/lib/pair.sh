@@ -11,6 +11,8 @@
 #
 #   --as-nobody     run both as uid 65534 without any capability, from the installed copy
 #                   (needs root; without root: from the installed copy as the caller)
+#   --root-server   with --as-nobody: the server as the caller, only the client as uid 65534
+#   --root-client   the other way round
 #   --refused       both must fail on their own, neither by the time limit
 #   --because RULE  as --refused, and one side must explain it by this rule
 #   --says TEXT     the client must print a line that holds TEXT, runs of blanks as one
@@ -77,6 +79,20 @@ pair_launcher() {
 	launcher+=("$prefix/bin/verbena" run --)
 }
 
+# Both sides' launchers, which may be different users.
+pair_launchers() {
+	local nobody
+	pair_launcher "$pair_user" || return
+	server_launcher=("${launcher[@]}")
+	[ -n "$pair_root" ] || return 0
+	nobody=("${launcher[@]}")
+	pair_launcher || return
+	if [ "$pair_root" = server ]; then
+		server_launcher=("${launcher[@]}")
+		launcher=("${nobody[@]}")
+	fi
+}
+
 pair_show() {
 	printf -- '--- %s exited %s\n' "$1" "$2"
 	sed 's/^/    /' -- "$3"
@@ -94,7 +110,7 @@ pair_wait_listen() {
 pair_once() {
 	local port server=0
 	port=$(pair_port)
-	timeout -k 5 "$pair_timeout" "${pair_there[@]}" "${launcher[@]}" "$@" -p "$port" \
+	timeout -k 5 "$pair_timeout" "${pair_there[@]}" "${server_launcher[@]}" "$@" -p "$port" \
 		</dev/null >"$pair_dir/server" 2>&1 &
 	server=$!
 	pair_client_rc="not started: the server never listened"
@@ -123,11 +139,13 @@ pair_verdict() {
 }
 
 pair_options() {
-	pair_user='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0 pair_slot=''
+	pair_user='' pair_root='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0 pair_slot=''
 	pair_there=() pair_here=()
 	while [ $# -gt 0 ]; do
 		case $1 in
 		--as-nobody) pair_user=nobody ;;
+		--root-server) pair_root=server ;;
+		--root-client) pair_root=client ;;
 		--no-device) pair_user=none ;;
 		--refused) pair_refused=1 ;;
 		--because) pair_refused=1 pair_because=$2 && shift ;;
@@ -153,10 +171,10 @@ pair_options() {
 
 # pair_run OPTION... PROGRAM ARG... - see the head of this file
 pair_run() (
-	local launcher name i # a subshell: what --env exports ends with it
+	local launcher server_launcher name i # a subshell: what --env exports ends with it
 	pair_options "$@" || exit
 	[ -z "$pair_because" ] || export VERBENA_EXPLAIN=1
-	pair_launcher "$pair_user" || exit 1
+	pair_launchers || exit 1
 	pair_dir=$(mktemp -d)
 	# shellcheck disable=SC2064 # the folder of now
 	trap "rm -rf -- '$pair_dir'" EXIT
