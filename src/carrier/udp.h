@@ -167,9 +167,10 @@ struct vb_udp_inbox {
 uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more);
 
 /** vb_udp_parse() - Check the ICRC and decode
+ * @d:      flow.ip_id becomes the identification that the ICRC covers
  * @pkt:    Filled where good; its payload points into the datagram's bytes
  * Return:  false: wrong ICRC or not a packet of ours; to be dropped
  */
-bool vb_udp_parse(const struct vb_udp_datagram *d, struct vb_packet *pkt);
+bool vb_udp_parse(struct vb_udp_datagram *d, struct vb_packet *pkt);
 
 #endif

@@ -147,21 +147,19 @@ uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox,
 
 /* Whatever the others' kernel or adapter wrote as identification, a socket does not tell. Ours
  * is 0, or counts the segments of a buffer. */
-static bool icrc_good(const struct vb_udp_datagram *d)
+static bool icrc_good(struct vb_udp_datagram *d)
 {
-	struct vb_flow flow = d->flow;
 	uint32_t crc;
-	uint16_t id;
 
-	flow.ip_id = d->index;
-	if (vb_icrc_good(vb_icrc_flow(&flow, (uint16_t)d->len), d->bytes, d->len))
+	d->flow.ip_id = d->index;
+	if (vb_icrc_good(vb_icrc_flow(&d->flow, (uint16_t)d->len), d->bytes, d->len))
 		return true;
-	flow.ip_id = 0;
-	crc = vb_icrc_flow(&flow, (uint16_t)d->len);
-	return !flow.ipv6 && vb_icrc_ip_id(crc, d->bytes, d->len, &id);
+	d->flow.ip_id = 0;
+	crc = vb_icrc_flow(&d->flow, (uint16_t)d->len);
+	return !d->flow.ipv6 && vb_icrc_ip_id(crc, d->bytes, d->len, &d->flow.ip_id);
 }
 
-bool vb_udp_parse(const struct vb_udp_datagram *d, struct vb_packet *pkt)
+bool vb_udp_parse(struct vb_udp_datagram *d, struct vb_packet *pkt)
 {
 	return d->len <= VB_UDP_BYTES && icrc_good(d) &&
 	       vb_packet_parse(d->bytes, d->len, pkt) == VB_PARSE_OK;

@@ -184,7 +184,7 @@ bool vb_udp_burst_packet(const struct vb_udp_burst *b, uint32_t *at, struct vb_u
 		.len = left < run->segment ? left : run->segment,
 		.bytes = b->bytes + *at,
 	};
-	d->flow.ip_id = 0;
+	d->flow.ip_id = d->index;
 	memcpy(d->src_gid, b->path.own_gid, 16);
 	memcpy(d->dest_gid, b->path.dest_gid, 16);
 	*at += d->len;

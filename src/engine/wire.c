@@ -10,6 +10,8 @@
 #include <unistd.h>
 
 #include "base/settings.h"
+#include "base/rules.h"
+#include "carrier/pcap.h"
 #include "engine/requester.h"
 #include "host/registry.h"
 
@@ -36,7 +38,8 @@ struct vb_wire {
 	_Atomic uint64_t last_ns; /* when a packet came, the last time */
 	/* What is not acknowledged: the link is free again at this time, by its pace. */
 	_Atomic uint64_t free_at_ns;
-	uint64_t ns_per_kib;	     /* 0: no pace */
+	uint64_t ns_per_kib; /* 0: no pace */
+	struct vb_pcap pcap;
 	struct vb_udp_burst *bursts; /* that nobody fills, under send_lock */
 	struct vb_udp_inbox inbox;
 	uint8_t handed[HANDED_BYTES];
@@ -51,6 +54,18 @@ static int watch(struct vb_engine *engine, int fd)
 	return epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
+static void open_capture(struct vb_engine *engine, struct vb_wire *wire)
+{
+	const char *path = vb_setting("PCAP");
+	int err;
+
+	wire->pcap.fd = -1;
+	err = path ? vb_pcap_open(&wire->pcap, path, engine->adapter->device) : 0;
+	if (err)
+		vb_explain(VB_RULE_CAPTURE_FILE, "%s: %s", path,
+			   err == -EEXIST ? "holds something else" : strerror(-err));
+}
+
 /* Under thread_lock. */
 static int open_wire(struct vb_engine *engine)
 {
@@ -60,6 +75,7 @@ static int open_wire(struct vb_engine *engine)
 	if (!wire)
 		return -ENOMEM;
 	wire->bound = vb_udp_open(&wire->udp);
+	open_capture(engine, wire);
 	pace = vb_setting_number(NULL, "PACE");
 	wire->ns_per_kib = pace ? 1024000 / pace : 0;
 	pthread_mutex_init(&wire->send_lock, NULL);
@@ -114,6 +130,7 @@ void vb_wire_close(struct vb_engine *engine)
 		free(b);
 	}
 	vb_udp_close(&wire->udp);
+	vb_pcap_close(&wire->pcap);
 	pthread_mutex_destroy(&wire->send_lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	free(wire);
@@ -123,8 +140,10 @@ void vb_wire_forked(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
 
-	if (wire)
-		vb_udp_close(&wire->udp);
+	if (!wire)
+		return;
+	vb_udp_close(&wire->udp);
+	vb_pcap_close(&wire->pcap);
 }
 
 /* ---- Handing over ---- */
@@ -226,7 +245,11 @@ void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct 
 void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
+	struct vb_udp_datagram d;
+	uint32_t at = 0;
 
+	while (vb_pcap_on(&wire->pcap) && vb_udp_burst_packet(b, &at, &d))
+		vb_pcap_packet(&wire->pcap, &d, true);
 	if (b->path.inside)
 		send_inside(engine, b);
 	else
@@ -272,14 +295,19 @@ struct found {
 	struct vb_packet pkt;
 };
 
-static void find(struct vb_engine *engine, const struct vb_udp_datagram *d, struct found *found)
+/* @received: From a socket: what another process hands over it has captured */
+static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct found *found,
+		 bool received)
 {
+	struct vb_pcap *pcap = &engine->wire->pcap;
 	uint32_t index;
 
 	found->qp = NULL;
 	found->other_block = 0;
 	if (!vb_udp_parse(d, &found->pkt))
 		return;
+	if (received && vb_pcap_on(pcap))
+		vb_pcap_packet(pcap, d, false);
 	if (vb_adapter_index(engine->adapter, found->pkt.dest_qpn, &index))
 		found->qp = vb_sparse_get(&engine->qps, index);
 	else
@@ -305,7 +333,7 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 	struct found found[BATCH];
 
 	for (uint32_t i = 0; i < n; i++)
-		find(engine, &d[i], &found[i]);
+		find(engine, &d[i], &found[i], may_hand_over);
 	for (uint32_t i = 0; i < n; i++) {
 		bool more = i + 1 < n && found[i + 1].qp == found[i].qp;
 

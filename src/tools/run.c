@@ -183,7 +183,28 @@ static void put(const char *name, const char *value)
 		setenv(name, value, 1);
 }
 
-enum { OPT_EXPLAIN = 256, OPT_PROFILE, OPT_CARRIER, OPT_MEMORY, OPT_NO_SYSFS };
+/* A file that everything the command starts writes to, wherever it goes. Emptied, unless
+ * somebody writes to it: the other end, started before this one. */
+static int begin_capture(const char *file)
+{
+	char path[PATH_MAX];
+	int fd = open(file, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOCTTY, 0600);
+	struct flock lock = {.l_type = F_WRLCK};
+
+	if (fd < 0 || !realpath(file, path)) {
+		verbena_say("%s: %s", file, strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return -1;
+	}
+	if (!fcntl(fd, F_OFD_SETLK, &lock) && ftruncate(fd, 0))
+		verbena_say("%s: %s", file, strerror(errno));
+	close(fd);
+	put("VERBENA_PCAP", path);
+	return 0;
+}
+
+enum { OPT_EXPLAIN = 256, OPT_PROFILE, OPT_CARRIER, OPT_MEMORY, OPT_PCAP, OPT_NO_SYSFS };
 
 /* Return: 0, or the exit status to end with, -1 for 0. */
 static int take_options(int argc, char **argv, bool *sysfs)
@@ -193,6 +214,7 @@ static int take_options(int argc, char **argv, bool *sysfs)
 		{"profile", required_argument, NULL, OPT_PROFILE},
 		{"carrier", required_argument, NULL, OPT_CARRIER},
 		{"memory", required_argument, NULL, OPT_MEMORY},
+		{"pcap", required_argument, NULL, OPT_PCAP},
 		{"no-sysfs", no_argument, NULL, OPT_NO_SYSFS},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -214,6 +236,10 @@ static int take_options(int argc, char **argv, bool *sysfs)
 			break;
 		case OPT_MEMORY:
 			put("VERBENA_MEMORY", optarg);
+			break;
+		case OPT_PCAP:
+			if (begin_capture(optarg))
+				return VERBENA_USAGE;
 			break;
 		case OPT_NO_SYSFS:
 			*sysfs = false;

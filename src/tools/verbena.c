@@ -47,6 +47,7 @@ static void usage(FILE *out)
 		"  --carrier C        how messages travel: auto, local or udp\n"
 		"  --memory LIST      ways to the memory of a peer: all, or some of own, mapped,\n"
 		"                     scatter, cross, procmem, separated by commas\n"
+		"  --pcap FILE        write every packet there, for wireshark and tshark\n"
 		"  --no-sysfs         do not show the device below /sys and /dev\n"
 		"\nExit status: run has the command's own, 126 where it cannot be executed, 127\n"
 		"where it is not found. The others: 0; 1: something is wrong; 2: called wrongly.\n"

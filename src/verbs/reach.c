@@ -25,7 +25,7 @@ enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid
 	if (packets && vb_setting_choice(NULL, "CARRIER") == CARRIER_UDP)
 		return VB_REACH_WIRE;
 	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)
-		return VB_REACH_LOCAL;
+		return vb_setting("PCAP") ? VB_REACH_INSIDE : VB_REACH_LOCAL;
 	return packets ? VB_REACH_WIRE : VB_REACH_NONE;
 }
 

@@ -2,9 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """The verbena tool: run, explain, doctor, and how it refuses."""
 
+import fcntl
 import os
 import re
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -38,7 +40,7 @@ def says(status, out, err, *args, **kw):
 
 
 def test_usage():
-    says(0, "Usage: verbena.*--explain.*--profile.*--carrier.*--memory.*--no-sysfs", "^$", "help")
+    says(0, "Usage: verbena.*--explain.*--profile.*--carrier.*--memory.*--pcap.*--no-sysfs", "^$", "help")
     says(0, "Usage: verbena", "^$", "--help")
     says(0, r"^verbena \d+\.\d+", "^$", "version")
     says(2, "^$", "Usage: verbena")
@@ -82,6 +84,20 @@ def test_run_environment():
     check("explain to a file", inside("VERBENA_EXPLAIN", "--explain=/x") == "/x")
     check("profile", inside("VERBENA_PROFILE", "--profile", "connectx5") == "connectx5")
     check("carrier", inside("VERBENA_CARRIER", "--carrier=udp") == "udp")
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "x.pcapng")
+        check("pcap", inside("VERBENA_PCAP", "--pcap", file) == file and
+              os.path.getsize(file) == 0)
+        with open(file, "r+b") as writer:
+            writer.write(b"old")
+            writer.flush()
+            # struct flock: a read lock of the open file, as who captures holds one
+            fcntl.fcntl(writer, 37, struct.pack("hhqqi4x", fcntl.F_RDLCK, 0, 0, 0, 0))
+            inside("VERBENA_PCAP", "--pcap", file)
+            check("pcap of two ends", os.path.getsize(file) == 3)
+        inside("VERBENA_PCAP", "--pcap", file)
+        check("pcap anew", os.path.getsize(file) == 0)
+        says(2, "^$", "x.pcapng: ", "run", "--pcap", os.path.join(folder, "no", "x.pcapng"), "true")
     check("memory", inside("VERBENA_MEMORY", "--memory", "own,wire") == "own,wire")
     says(0, f"^{re.escape(lib)}$", "^$", "run", VERBENA, "run", "sh", "-c",
          'printf %s "$LD_LIBRARY_PATH"')
