@@ -104,7 +104,8 @@ struct vb_udp_burst {
 	struct vb_udp_path path;
 	struct vb_flow flow;
 	int fd;
-	uint32_t used; /* bytes */
+	uint32_t used;		   /* bytes */
+	uint32_t packets, payload; /* how many, and the bytes of data in them */
 	uint32_t nruns;
 	struct vb_udp_run {
 		uint32_t at, len; /* in bytes[] */

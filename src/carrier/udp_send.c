@@ -83,6 +83,8 @@ static void empty(struct vb_udp_burst *b)
 {
 	b->used = 0;
 	b->nruns = 0;
+	b->packets = 0;
+	b->payload = 0;
 }
 
 int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_udp_path *path)
@@ -162,6 +164,8 @@ void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_
 	run->closed = size < run->segment;
 	run->count++;
 	run->len += size;
+	b->packets++;
+	b->payload += hdr->payload_len;
 	b->used += size;
 }
 

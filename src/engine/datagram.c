@@ -97,6 +97,7 @@ static void by_packet(struct vb_engine *engine, const struct vb_qp *qp, const st
 		res->verdict = VB_V_DROP_BUSY;
 	else if (!vb_wire_datagram(engine, qp, wqe, request))
 		res->verdict = VB_V_ACCEPTED;
+	res->as_packet = true;
 }
 
 static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_swqe *wqe,

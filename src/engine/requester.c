@@ -470,7 +470,10 @@ static int64_t step(struct vb_engine *engine, struct vb_qp *qp)
 		return -1;
 	}
 	todo = next_step(qp, &msg, &res);
-	vb_stat_message(engine->adapter, &msg, qp->ibv.qp_type == IBV_QPT_RC, res.verdict);
+	if (!res.as_packet)
+		vb_stat_message(engine->adapter, &msg, qp->ibv.qp_type == IBV_QPT_RC, res.verdict);
+	else if (!res.verdict)
+		vb_stat_add(engine->adapter, VB_STAT_SENDS, 1);
 	if (todo.kind == VB_STEP_DONE) {
 		if (res.verdict)
 			vb_explain_verdict(qp, wqe, &res, &todo);

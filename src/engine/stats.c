@@ -18,6 +18,15 @@ static void count_packets(struct vb_adapter *a, const struct vb_msg *msg, bool a
 		vb_stat_add(a, VB_STAT_RECVS, 1);
 }
 
+/* A request that ended the connection. */
+static void count_refusal(struct vb_adapter *a, const struct vb_verdict_row *row)
+{
+	if (row->recv == VB_WC_LOC_LEN_ERR)
+		vb_stat_add(a, VB_STAT_RESP_LENGTH, 1);
+	if (row->req == VB_WC_REM_ACCESS_ERR)
+		vb_stat_add(a, VB_STAT_RESP_ACCESS, 1);
+}
+
 void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
 		     enum vb_verdict verdict)
 {
@@ -34,6 +43,7 @@ void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
 		break;
 	case VB_VC_SEQ:
 		vb_stat_add(a, VB_STAT_OUT_OF_SEQ, 1);
+		vb_stat_add(a, VB_STAT_SEQ_NAKS_RCVD, 1);
 		break;
 	case VB_VC_SILENT:
 		/* UC and UD have no timer: what is dropped is gone. */
@@ -41,16 +51,52 @@ void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
 		break;
 	case VB_VC_RNR:
 		vb_stat_add(a, VB_STAT_RNR_SENT, 1);
+		vb_stat_add(a, VB_STAT_RNR_RCVD, 1);
 		break;
 	case VB_VC_NAK:
-		if (row->recv == VB_WC_LOC_LEN_ERR)
-			vb_stat_add(a, VB_STAT_RESP_LENGTH, 1);
-		if (row->req == VB_WC_REM_ACCESS_ERR)
-			vb_stat_add(a, VB_STAT_RESP_ACCESS, 1);
+		count_refusal(a, row);
 		break;
 	default:
 		break;
 	}
+}
+
+void vb_stat_request(struct vb_adapter *a, const struct vb_op_row *op, enum vb_verdict verdict)
+{
+	const struct vb_verdict_row *row = vb_verdict_row(verdict);
+
+	switch (row->cls) {
+	case VB_VC_OK:
+		if (op->kind != VB_OP_SEND && vb_op_is_last(op))
+			vb_stat_add(a, by_kind[op->kind], 1);
+		break;
+	case VB_VC_DUPLICATE:
+		vb_stat_add(a, VB_STAT_DUPLICATES, 1);
+		break;
+	case VB_VC_SEQ:
+		vb_stat_add(a, VB_STAT_OUT_OF_SEQ, 1);
+		break;
+	case VB_VC_SILENT:
+		if (op->service != VB_SVC_RC && verdict != VB_V_DROP_BROKEN)
+			vb_stat_add(a, VB_STAT_DROPPED, 1);
+		break;
+	case VB_VC_RNR:
+		vb_stat_add(a, VB_STAT_RNR_SENT, 1);
+		break;
+	case VB_VC_NAK:
+		count_refusal(a, row);
+		break;
+	default:
+		break;
+	}
+}
+
+void vb_stat_response(struct vb_adapter *a, enum vb_verdict verdict)
+{
+	if (verdict == VB_V_RNR)
+		vb_stat_add(a, VB_STAT_RNR_RCVD, 1);
+	else if (verdict == VB_V_NAK_SEQ)
+		vb_stat_add(a, VB_STAT_SEQ_NAKS_RCVD, 1);
 }
 
 void vb_stat_failure(struct vb_adapter *a, enum vb_wc_status status)

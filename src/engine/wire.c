@@ -13,6 +13,7 @@
 #include "base/rules.h"
 #include "carrier/pcap.h"
 #include "engine/requester.h"
+#include "host/counters.h"
 #include "host/registry.h"
 
 /* Packets looked at in one go, and goes in one call. */
@@ -248,6 +249,8 @@ void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
 	struct vb_udp_datagram d;
 	uint32_t at = 0;
 
+	vb_stat_add(engine->adapter, VB_STAT_SENT_PKTS, b->packets);
+	vb_stat_add(engine->adapter, VB_STAT_SENT_BYTES, b->payload);
 	while (vb_pcap_on(&wire->pcap) && vb_udp_burst_packet(b, &at, &d))
 		vb_pcap_packet(&wire->pcap, &d, true);
 	if (b->path.inside)
@@ -304,8 +307,12 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 
 	found->qp = NULL;
 	found->other_block = 0;
-	if (!vb_udp_parse(d, &found->pkt))
+	if (!vb_udp_parse(d, &found->pkt)) {
+		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
 		return;
+	}
+	if (d->flow.ip_id && d->flow.ip_id != d->index)
+		vb_stat_add(engine->adapter, VB_STAT_ICRC_SOLVED, 1);
 	if (received && vb_pcap_on(pcap))
 		vb_pcap_packet(pcap, d, false);
 	if (vb_adapter_index(engine->adapter, found->pkt.dest_qpn, &index))
@@ -341,6 +348,8 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 			hand_over(engine, &d[i], &found[i], n - i);
 		if (!found[i].qp)
 			continue;
+		vb_stat_add(engine->adapter, VB_STAT_RCVD_PKTS, 1);
+		vb_stat_add(engine->adapter, VB_STAT_RCVD_BYTES, found[i].pkt.payload_len);
 		vb_requester_hold(found[i].qp);
 		vb_wire_packet(engine, found[i].qp, &found[i].pkt, &d[i], more);
 		vb_requester_release(engine, found[i].qp);

@@ -7,6 +7,7 @@
 #include "carrier/target.h"
 #include "engine/explain.h"
 #include "engine/requester.h"
+#include "engine/stats.h"
 #include "engine/wire.h"
 #include "host/access.h"
 #include "host/async.h"
@@ -273,6 +274,8 @@ static void sent(struct turn *t, const struct vb_out_sent *s)
 {
 	if (failed(t->qp))
 		return;
+	if (s->status == VB_WC_SUCCESS && s->opcode == VB_WC_OP_SEND)
+		vb_stat_add(t->engine->adapter, VB_STAT_SENDS, 1);
 	if (s->status == VB_WC_SUCCESS)
 		vb_requester_done(t->engine, t->qp);
 	else
@@ -281,8 +284,10 @@ static void sent(struct turn *t, const struct vb_out_sent *s)
 
 static void received(struct turn *t, const struct vb_out_received *r)
 {
-	if (vb_target_resume(&t->call, &r->recv))
-		vb_target_env.complete(&t->call, &r->recv, &r->completion);
+	if (vb_target_resume(&t->call, &r->recv) &&
+	    vb_target_env.complete(&t->call, &r->recv, &r->completion) &&
+	    r->completion.status == VB_WC_SUCCESS)
+		vb_stat_add(t->engine->adapter, VB_STAT_RECVS, 1);
 	t->call.taken = 0;
 }
 
@@ -424,6 +429,15 @@ static void take_posted(struct vb_qp *qp, struct vb_wire_qp *w)
 	}
 }
 
+static void run_timer(struct turn *t)
+{
+	struct vb_rc_sq *sq = &t->w->sq;
+	bool silence = !sq->rnr_wait;
+
+	if (vb_rc_sq_timer(sq, t->w->ring, vb_now_ns()) && silence)
+		vb_stat_add(t->engine->adapter, VB_STAT_TIMEOUTS, 1);
+}
+
 bool vb_wire_work(struct vb_engine *engine, struct vb_qp *qp)
 {
 	struct vb_wire_qp *w = qp->wire;
@@ -433,7 +447,7 @@ bool vb_wire_work(struct vb_engine *engine, struct vb_qp *qp)
 	if (sends(qp)) {
 		vb_rc_sq_drain(&w->sq, atomic_load(&qp->state) == IBV_QPS_SQD, false);
 		take_posted(qp, w);
-		vb_rc_sq_timer(&w->sq, w->ring, vb_now_ns());
+		run_timer(&t);
 	}
 	pump(&t);
 	return vb_rc_sq_in_flight(&w->sq);
@@ -442,6 +456,16 @@ bool vb_wire_work(struct vb_engine *engine, struct vb_qp *qp)
 bool vb_wire_busy(const struct vb_qp *qp)
 {
 	return vb_rc_sq_in_flight(&qp->wire->sq);
+}
+
+static enum vb_verdict respond(struct turn *t, const struct vb_packet *pkt,
+			       const struct vb_source *src, struct vb_out *out)
+{
+	struct vb_wire_qp *w = t->w;
+
+	if (t->qp->ibv.qp_type == IBV_QPT_UC)
+		return vb_uc_resp_packet(&w->resp.msg, &w->peer, &resp_env, t, pkt, src, out);
+	return vb_rc_resp_packet(&w->resp, &w->peer, &resp_env, t, pkt, src, out);
 }
 
 void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_packet *pkt,
@@ -463,14 +487,14 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	w->peer.access = qp->attr.qp_access_flags;
 	w->peer.min_rnr_timer = qp->attr.min_rnr_timer & 31;
 	memcpy(src.gid, d->src_gid, sizeof(src.gid));
-	if (qp->ibv.qp_type == IBV_QPT_UC)
-		t.verdict =
-			vb_uc_resp_packet(&w->resp.msg, &w->peer, &resp_env, &t, pkt, &src, &out);
-	else if (vb_op_is_request(op))
-		t.verdict = vb_rc_resp_packet(&w->resp, &w->peer, &resp_env, &t, pkt, &src, &out);
-	else if (sends(qp))
-		vb_rc_comp_packet(&w->sq, w->ring, &w->peer, &req_env, &t, pkt, &src, vb_now_ns(),
-				  &out);
+	if (vb_op_is_request(op)) {
+		t.verdict = respond(&t, pkt, &src, &out);
+		vb_stat_request(engine->adapter, op, t.verdict);
+	} else if (sends(qp)) {
+		vb_stat_response(engine->adapter,
+				 vb_rc_comp_packet(&w->sq, w->ring, &w->peer, &req_env, &t, pkt,
+						   &src, vb_now_ns(), &out));
+	}
 	carry_out(&t, &out);
 	if (!more || t.failed)
 		pump(&t);

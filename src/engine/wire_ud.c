@@ -5,6 +5,7 @@
 
 #include "carrier/target.h"
 #include "engine/datagram.h"
+#include "engine/stats.h"
 #include "engine/wire.h"
 #include "host/access.h"
 #include "host/memory.h"
@@ -60,8 +61,8 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 	return err;
 }
 
-static void run(struct vb_target_call *c, struct vb_qp *qp, const struct vb_packet *pkt,
-		const struct vb_msg *msg)
+static void run(struct vb_engine *engine, struct vb_target_call *c, struct vb_qp *qp,
+		const struct vb_packet *pkt, const struct vb_msg *msg)
 {
 	struct vb_msg_result res;
 	struct vb_resp_qp as;
@@ -70,6 +71,9 @@ static void run(struct vb_target_call *c, struct vb_qp *qp, const struct vb_pack
 		return;
 	vb_target_describe(c, qp->ibv.qp_num, &as);
 	vb_ud_resp_message(&as, c->row.qkey, &vb_target_env, c, msg, pkt->qkey, &res);
+	vb_stat_request(engine->adapter, vb_op_row(pkt->opcode), res.verdict);
+	if (!res.verdict)
+		vb_stat_add(engine->adapter, VB_STAT_RECVS, 1);
 	/* A receive that was taken for it and not used. */
 	if (c->taken && c->row.rq_shared)
 		vb_arrival_void(&c->arrival->word, c->taken);
@@ -109,6 +113,6 @@ void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 	ticket = vb_access_begin(engine->adapter, engine->adapter->self, qp->ibv.qp_num, 0);
 	if (ticket < 0)
 		return;
-	run(&call, qp, pkt, &msg);
+	run(engine, &call, qp, pkt, &msg);
 	vb_access_end(engine->adapter, ticket);
 }

@@ -42,6 +42,15 @@ enum vb_stat {
 	VB_STAT_RESP_LENGTH,  /* receives too short */
 	VB_STAT_RESP_ACCESS,  /* remote access errors found by responders */
 	VB_STAT_DROPPED,      /* UC and UD messages that the receiver could not use */
+	/* Packets, and the bytes of data in them */
+	VB_STAT_SENT_PKTS,
+	VB_STAT_SENT_BYTES,
+	VB_STAT_RCVD_PKTS,
+	VB_STAT_RCVD_BYTES,
+	VB_STAT_ICRC_ERRORS,   /* packets that were damaged on the way */
+	VB_STAT_ICRC_SOLVED,   /* packets of an unknown identification (wire/icrc.h) */
+	VB_STAT_RNR_RCVD,      /* receiver-not-ready answers heard */
+	VB_STAT_SEQ_NAKS_RCVD, /* sequence errors heard */
 	VB_STATS
 };
 

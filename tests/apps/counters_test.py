@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Counters as files, after programs whose packets are known: within the host and between hosts."""
+import os
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import netns
+import pairs
+
+pairs.need("ibv_asyncwatch", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
+           "ib_read_lat", "ib_write_bw", "ib_atomic_lat")
+netns.need()
+VERBENA = [os.path.join(os.environ["VB_BUILD"], "bin", "verbena"), "run", "--"]
+PORT = "/sys/class/infiniband/verbena0/ports/1/"
+failed = 0
+
+
+class Host:
+    """A namespace whose adapter lives while nothing else runs on it."""
+
+    def __init__(self, name):
+        self.enter = ["ip", "netns", "exec", name, *VERBENA]
+        self.holder = subprocess.Popen([*self.enter, "ibv_asyncwatch"], stdout=subprocess.PIPE)
+        self.holder.stdout.readline()
+        self.before = {}
+
+    def close(self):
+        """End the process that holds the adapter."""
+        self.holder.terminate()
+        self.holder.wait()
+
+    def read(self):
+        """All counters."""
+        lines = subprocess.run([*self.enter, "sh", "-c", f"cd {PORT} && grep . counters/* "
+                                "hw_counters/*"], check=True, stdout=subprocess.PIPE, text=True)
+        return {line.rpartition("/")[2].split(":")[0]: int(line.split(":")[1])
+                for line in lines.stdout.splitlines()}
+
+    def grown(self):
+        """What has been counted since the last time."""
+        now = self.read()
+        grown = {name: now[name] - self.before.get(name, 0) for name in now}
+        self.before = now
+        return grown
+
+
+def check(what, got, **want):
+    """Each counter as it should be; a pair is a lower and an upper bound."""
+    global failed
+    wrong = []
+    for name, value in want.items():
+        low, high = value if isinstance(value, tuple) else (value, value)
+        if not low <= got[name] <= high:
+            wrong.append(f"{name} {got[name]}, not {value}")
+    print(f"{'FAILED' if wrong else 'ok    '} {what} {'; '.join(wrong)}")
+    failed += bool(wrong)
+
+
+def run(*argv, between):
+    """One pair; the server first."""
+    good, output = pairs.run_pair(argv, "--between", *between, "--host", "10.77.0.1")
+    if not good:
+        print(output)
+        sys.exit(1)
+
+
+MANY = 1 << 40
+with netns.Link() as link:
+    one, two = (Host(name) for name in link.names)
+    try:
+        one.grown()
+        two.grown()
+        # 20 messages of two packets each way, and nothing else.
+        run("ibv_uc_pingpong", "-g", "1", "-n", "20", "-s", "2048", between=link.names)
+        for host in (one, two):
+            check("UC between hosts", host.grown(), sent_pkts=40, rcvd_pkts=40, rdma_sends=20,
+                  rdma_recvs=20, port_xmit_data=10240, port_rcv_data=10240, port_xmit_packets=40,
+                  port_rcv_packets=40, rx_icrc_encapsulated=0, duplicate_request=0)
+        run("ibv_ud_pingpong", "-g", "1", "-n", "20", "-s", "512", between=link.names)
+        for host in (one, two):
+            check("UD between hosts", host.grown(), sent_pkts=20, rcvd_pkts=20, rdma_sends=20,
+                  rdma_recvs=20, port_xmit_data=2560, port_xmit_discards=0)
+        # RC repeats what is late; each message counts once all the same.
+        run("ibv_rc_pingpong", "-g", "1", "-n", "20", "-s", "2048", between=link.names)
+        for host in (one, two):
+            check("RC between hosts", host.grown(), sent_pkts=(60, MANY), rcvd_pkts=(60, MANY),
+                  rdma_sends=20, rdma_recvs=20, port_xmit_data=(10240, MANY))
+        run("ib_read_lat", "-F", "-n", "20", between=link.names)
+        check("READs", one.grown(), rx_read_requests=20, rx_write_requests=0, rdma_recvs=0)
+        check("READs", two.grown(), rx_read_requests=0)
+        run("ib_atomic_lat", "-F", "-n", "20", between=link.names)
+        check("atomics", one.grown(), rx_atomic_requests=20)
+        two.grown()
+        run("ib_write_bw", "-F", "-n", "20", "-s", "8", between=link.names)
+        check("WRITEs", one.grown(), rx_write_requests=20)
+        # By calls within the host both ends count in one place.
+        two.grown()
+        run("ibv_rc_pingpong", "-g", "1", "-n", "20", "-s", "2048",
+            between=(link.names[0], link.names[0]))
+        check("RC within the host", one.grown(), sent_pkts=120, rcvd_pkts=120, rdma_sends=40,
+              rdma_recvs=40, port_xmit_data=20480)
+        check("the other host", two.grown(), sent_pkts=0, rcvd_pkts=0)
+    finally:
+        one.close()
+        two.close()
+sys.exit(1 if failed else 0)
