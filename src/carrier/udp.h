@@ -112,7 +112,7 @@ struct vb_udp_burst {
 		uint32_t segment; /* bytes of each packet but the last */
 		uint32_t count;
 		bool closed; /* the last one is shorter */
-	} runs[16];
+	} runs[VB_UDP_SEGMENTS];
 	uint8_t bytes[VB_UDP_BUFFER];
 };
 
@@ -122,20 +122,26 @@ struct vb_udp_burst {
  */
 int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_udp_path *path);
 
-/** vb_udp_burst_room() - Room for the payload of the next packet
- *
- * Sends what is there where it does not fit.
- *
+/** vb_udp_burst_fits() - Whether a packet fits in; where not, what is there is to be sent first */
+bool vb_udp_burst_fits(const struct vb_udp *u, const struct vb_udp_burst *b,
+		       const struct vb_packet *hdr);
+
+/** vb_udp_burst_room() - Room for the payload of the next packet, which fits
  * @hdr:    Its headers, written in front
  * Return:  where hdr->payload_len bytes are to be put before vb_udp_burst_add(); NULL where @hdr is
  *          no packet
  */
-uint8_t *vb_udp_burst_room(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr);
+uint8_t *vb_udp_burst_room(struct vb_udp_burst *b, const struct vb_packet *hdr);
 
 /** vb_udp_burst_add() - The payload is there: padding, ICRC, and it belongs to the burst */
 void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr);
 
-/** vb_udp_burst_send() - Send all
+/** vb_udp_burst_raw() - Add bytes that are sent as they are
+ * Return:  false where there is no room
+ */
+bool vb_udp_burst_raw(struct vb_udp_burst *b, const uint8_t *bytes, uint32_t len);
+
+/** vb_udp_burst_send() - Send all; the burst is empty afterwards
  * Context: any thread; waits for room in the socket a few milliseconds at most. What cannot be
  *          sent is lost as on a link
  */
@@ -147,6 +153,9 @@ void vb_udp_burst_send(struct vb_udp *u, struct vb_udp_burst *b);
  * Return:  false where there are no more
  */
 bool vb_udp_burst_packet(const struct vb_udp_burst *b, uint32_t *at, struct vb_udp_datagram *d);
+
+/** vb_udp_burst_empty() - Forget what is in it */
+void vb_udp_burst_empty(struct vb_udp_burst *b);
 
 /* ---- Receiving: carrier/udp_receive.c ---- */
 

@@ -79,7 +79,7 @@ static void address6(struct msghdr *msg, const struct vb_udp_path *path, struct 
 
 /* ---- filling ---- */
 
-static void empty(struct vb_udp_burst *b)
+void vb_udp_burst_empty(struct vb_udp_burst *b)
 {
 	b->used = 0;
 	b->nruns = 0;
@@ -95,14 +95,14 @@ int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb
 	if (path->inside) {
 		b->fd = -1;
 		vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, VB_UDP_FIRST_SPORT);
-		empty(b);
+		vb_udp_burst_empty(b);
 		return 0;
 	}
 	b->fd = vb_udp_out(u, !vb_udp_is_v4(path->dest_gid), path->flow, &sport);
 	if (b->fd < 0)
 		return b->fd;
 	vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, sport);
-	empty(b);
+	vb_udp_burst_empty(b);
 	return 0;
 }
 
@@ -126,16 +126,23 @@ static bool joins(const struct vb_udp *u, const struct vb_udp_run *run, uint32_t
 	       run->count < VB_UDP_SEGMENTS && run->len + size <= VB_UDP_BUFFER - 1024;
 }
 
-uint8_t *vb_udp_burst_room(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr)
+bool vb_udp_burst_fits(const struct vb_udp *u, const struct vb_udp_burst *b,
+		       const struct vb_packet *hdr)
+{
+	if (!vb_op_row(hdr->opcode) || hdr->payload_len > VB_UDP_BYTES - VB_HDR_MAX - VB_ICRC_LEN)
+		return !b->used; /* no packet: not even an empty one helps */
+	if (b->used + size_of(hdr) > sizeof(b->bytes))
+		return false;
+	return b->nruns < sizeof(b->runs) / sizeof(b->runs[0]) ||
+	       joins(u, &b->runs[b->nruns - 1], size_of(hdr));
+}
+
+uint8_t *vb_udp_burst_room(struct vb_udp_burst *b, const struct vb_packet *hdr)
 {
 	const struct vb_op_row *op = vb_op_row(hdr->opcode);
 
 	if (!op || hdr->payload_len > VB_UDP_BYTES - VB_HDR_MAX - VB_ICRC_LEN)
 		return NULL;
-	if (b->used + size_of(hdr) > sizeof(b->bytes) ||
-	    (b->nruns == sizeof(b->runs) / sizeof(b->runs[0]) &&
-	     !joins(u, last_run(b), size_of(hdr))))
-		vb_udp_burst_send(u, b);
 	vb_packet_build(hdr, b->bytes + b->used, VB_HDR_MAX);
 	return b->bytes + b->used + op->length;
 }
@@ -167,6 +174,19 @@ void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_
 	b->packets++;
 	b->payload += hdr->payload_len;
 	b->used += size;
+}
+
+bool vb_udp_burst_raw(struct vb_udp_burst *b, const uint8_t *bytes, uint32_t len)
+{
+	if (b->nruns == sizeof(b->runs) / sizeof(b->runs[0]) || b->used + len > sizeof(b->bytes))
+		return false;
+	if (!len)
+		return true; /* nothing is left of it */
+	memcpy(b->bytes + b->used, bytes, len);
+	b->runs[b->nruns++] = (struct vb_udp_run){
+		.at = b->used, .len = len, .segment = len, .count = 1, .closed = true};
+	b->used += len;
+	return true;
 }
 
 bool vb_udp_burst_packet(const struct vb_udp_burst *b, uint32_t *at, struct vb_udp_datagram *d)
@@ -268,5 +288,5 @@ void vb_udp_burst_send(struct vb_udp *u, struct vb_udp_burst *b)
 		address4(&msg, &b->path, &to.v4);
 	for (uint32_t i = 0; i < b->nruns; i++)
 		send_run(u, b, &b->runs[i], &msg);
-	empty(b);
+	vb_udp_burst_empty(b);
 }

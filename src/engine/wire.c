@@ -13,6 +13,7 @@
 #include "base/rules.h"
 #include "carrier/pcap.h"
 #include "engine/requester.h"
+#include "engine/wire_faults.h"
 #include "host/counters.h"
 #include "host/registry.h"
 
@@ -41,6 +42,8 @@ struct vb_wire {
 	_Atomic uint64_t free_at_ns;
 	uint64_t ns_per_kib; /* 0: no pace */
 	struct vb_pcap pcap;
+	struct vb_wire_faults *faults; /* NULL: none */
+	int faults_timer;
 	struct vb_udp_burst *bursts; /* that nobody fills, under send_lock */
 	struct vb_udp_inbox inbox;
 	uint8_t handed[HANDED_BYTES];
@@ -72,11 +75,17 @@ static int open_wire(struct vb_engine *engine)
 {
 	struct vb_wire *wire = calloc(1, sizeof(*wire));
 	uint64_t pace;
+	int timer;
 
 	if (!wire)
 		return -ENOMEM;
 	wire->bound = vb_udp_open(&wire->udp);
 	open_capture(engine, wire);
+	wire->faults = vb_wire_faults_open(&timer);
+	/* Each packet for itself. */
+	wire->udp.one_by_one = wire->faults != NULL;
+	watch(engine, timer);
+	wire->faults_timer = timer;
 	pace = vb_setting_number(NULL, "PACE");
 	wire->ns_per_kib = pace ? 1024000 / pace : 0;
 	pthread_mutex_init(&wire->send_lock, NULL);
@@ -132,6 +141,7 @@ void vb_wire_close(struct vb_engine *engine)
 	}
 	vb_udp_close(&wire->udp);
 	vb_pcap_close(&wire->pcap);
+	vb_wire_faults_close(wire->faults);
 	pthread_mutex_destroy(&wire->send_lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	free(wire);
@@ -190,12 +200,12 @@ static void send_inside(struct vb_engine *engine, const struct vb_udp_burst *b)
 {
 	struct vb_udp_datagram d[BATCH];
 	struct bundle bundle;
-	struct vb_packet pkt;
 	uint32_t at = 0;
 
-	if (!b->nruns || vb_packet_parse(b->bytes, b->runs[0].segment, &pkt) != VB_PARSE_OK)
+	if (b->used < VB_BTH_LEN)
 		return;
-	bundle.block = pkt.dest_qpn >> VB_BLOCK_BITS;
+	bundle.block = ((uint32_t)b->bytes[5] << 16 | (uint32_t)b->bytes[6] << 8 | b->bytes[7]) >>
+		       VB_BLOCK_BITS;
 	do {
 		uint32_t next = at, i = 0;
 
@@ -233,19 +243,32 @@ struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp
 	return err ? NULL : b;
 }
 
-uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr)
-{
-	return vb_udp_burst_room(&engine->wire->udp, b, hdr);
-}
-
 void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr)
 {
 	vb_udp_burst_add(&engine->wire->udp, b, hdr);
 }
 
-void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
+static void give_back(struct vb_wire *wire, struct vb_udp_burst *b)
 {
-	struct vb_wire *wire = atomic_load(&engine->wire);
+	pthread_mutex_lock(&wire->send_lock);
+	b->next = wire->bursts;
+	wire->bursts = b;
+	pthread_mutex_unlock(&wire->send_lock);
+}
+
+/* As it is. */
+static void leave(struct vb_engine *engine, struct vb_wire *wire, struct vb_udp_burst *b)
+{
+	if (b->path.inside)
+		send_inside(engine, b);
+	else
+		vb_udp_burst_send(&wire->udp, b);
+	vb_udp_burst_empty(b);
+}
+
+/* Counted, captured, and by way of faults where some are asked for. */
+static void send_all(struct vb_engine *engine, struct vb_wire *wire, struct vb_udp_burst *b)
+{
 	struct vb_udp_datagram d;
 	uint32_t at = 0;
 
@@ -253,14 +276,43 @@ void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
 	vb_stat_add(engine->adapter, VB_STAT_SENT_BYTES, b->payload);
 	while (vb_pcap_on(&wire->pcap) && vb_udp_burst_packet(b, &at, &d))
 		vb_pcap_packet(&wire->pcap, &d, true);
-	if (b->path.inside)
-		send_inside(engine, b);
+	if (wire->faults)
+		vb_wire_faults_send(engine, wire->faults, b);
 	else
-		vb_udp_burst_send(&wire->udp, b);
-	pthread_mutex_lock(&wire->send_lock);
-	b->next = wire->bursts;
-	wire->bursts = b;
-	pthread_mutex_unlock(&wire->send_lock);
+		leave(engine, wire, b);
+	vb_udp_burst_empty(b);
+}
+
+uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	if (!vb_udp_burst_fits(&wire->udp, b, hdr))
+		send_all(engine, wire, b);
+	return vb_udp_burst_room(b, hdr);
+}
+
+void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	send_all(engine, wire, b);
+	give_back(wire, b);
+}
+
+void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	leave(engine, wire, b);
+	give_back(wire, b);
+}
+
+bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	return wire && wire->faults && vb_wire_faults_not_ready(wire->faults, qpn);
 }
 
 uint64_t vb_wire_again_ns(struct vb_engine *engine)
@@ -359,6 +411,8 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 static void dispatch(struct vb_engine *engine, struct vb_udp_datagram *d, uint32_t n,
 		     bool may_hand_over)
 {
+	if (engine->wire->faults && vb_wire_faults_down(engine->wire->faults))
+		return;
 	for (uint32_t i = 0; i < n; i += BATCH)
 		dispatch_some(engine, d + i, n - i < BATCH ? n - i : BATCH, may_hand_over);
 }
@@ -405,11 +459,22 @@ static bool my_turn(const struct vb_engine *engine, struct vb_wire *wire, bool p
 		       : !pthread_mutex_trylock(&wire->receive_lock);
 }
 
+static void release_held(struct vb_engine *engine, struct vb_wire *wire)
+{
+	uint64_t expired;
+
+	if (wire->faults_timer >= 0 && read(wire->faults_timer, &expired, sizeof(expired)) > 0)
+		atomic_store(&wire->last_ns, vb_now_ns());
+	vb_wire_faults_due(engine, wire->faults);
+}
+
 void vb_wire_receive(struct vb_engine *engine, bool patient)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
 	bool more = true;
 
+	if (wire && wire->faults)
+		release_held(engine, wire);
 	if (!wire || !my_turn(engine, wire, patient))
 		return;
 	for (int i = 0; i < GOES && more; i++) {

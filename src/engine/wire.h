@@ -48,13 +48,19 @@ void vb_wire_receive(struct vb_engine *engine, bool patient);
  */
 struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp_path *path);
 
-/* As vb_udp_burst_room() and vb_udp_burst_add(). */
+/* As vb_udp_burst_room() and vb_udp_burst_add(); sends what is there where there is no room. */
 uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b,
 		      const struct vb_packet *hdr);
 void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr);
 
-/** vb_wire_end() - Send them */
+/** vb_wire_end() - Send them, by way of faults where some are asked for */
 void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b);
+
+/** vb_wire_leave() - Send them as they are */
+void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b);
+
+/** vb_wire_not_ready() - Whether a fault has a responder take no receive now */
+bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn);
 
 /** vb_wire_again_ns() - Whether what nobody acknowledges may leave now
  *

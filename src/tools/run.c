@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include "base/faults.h"
 #include "tools/verbena.h"
 
 #include <elf.h>
@@ -204,7 +205,26 @@ static int begin_capture(const char *file)
 	return 0;
 }
 
-enum { OPT_EXPLAIN = 256, OPT_PROFILE, OPT_CARRIER, OPT_MEMORY, OPT_PCAP, OPT_NO_SYSFS };
+static int check_faults(const char *spec)
+{
+	const char *wrong = spec;
+	struct vb_faults faults;
+
+	if (!vb_faults_parse(&faults, spec, &wrong))
+		return 0;
+	verbena_say("faults: wrong from \"%s\" on", wrong);
+	return -1;
+}
+
+enum {
+	OPT_EXPLAIN = 256,
+	OPT_PROFILE,
+	OPT_CARRIER,
+	OPT_MEMORY,
+	OPT_PCAP,
+	OPT_FAULTS,
+	OPT_NO_SYSFS
+};
 
 /* Return: 0, or the exit status to end with, -1 for 0. */
 static int take_options(int argc, char **argv, bool *sysfs)
@@ -215,6 +235,7 @@ static int take_options(int argc, char **argv, bool *sysfs)
 		{"carrier", required_argument, NULL, OPT_CARRIER},
 		{"memory", required_argument, NULL, OPT_MEMORY},
 		{"pcap", required_argument, NULL, OPT_PCAP},
+		{"faults", required_argument, NULL, OPT_FAULTS},
 		{"no-sysfs", no_argument, NULL, OPT_NO_SYSFS},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -240,6 +261,11 @@ static int take_options(int argc, char **argv, bool *sysfs)
 		case OPT_PCAP:
 			if (begin_capture(optarg))
 				return VERBENA_USAGE;
+			break;
+		case OPT_FAULTS:
+			if (check_faults(optarg))
+				return VERBENA_USAGE;
+			put("VERBENA_FAULTS", optarg);
 			break;
 		case OPT_NO_SYSFS:
 			*sysfs = false;

@@ -48,6 +48,7 @@ static void usage(FILE *out)
 		"  --memory LIST      ways to the memory of a peer: all, or some of own, mapped,\n"
 		"                     scatter, cross, procmem, separated by commas\n"
 		"  --pcap FILE        write every packet there, for wireshark and tshark\n"
+		"  --faults SPEC      lose, damage or delay packets: drop=1%%;delay=5%%,ms=10 ...\n"
 		"  --no-sysfs         do not show the device below /sys and /dev\n"
 		"\nExit status: run has the command's own, 126 where it cannot be executed, 127\n"
 		"where it is not found. The others: 0; 1: something is wrong; 2: called wrongly.\n"

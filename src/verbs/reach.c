@@ -18,6 +18,12 @@ bool vb_reach_by_udp(void)
 	return vb_setting_choice(NULL, "CARRIER") != CARRIER_LOCAL;
 }
 
+/* What is captured, or is to suffer, must be packets. */
+static bool as_packets(void)
+{
+	return vb_setting("PCAP") || vb_setting("FAULTS");
+}
+
 enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type)
 {
 	bool packets = vb_reach_by_udp();
@@ -25,7 +31,7 @@ enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid
 	if (packets && vb_setting_choice(NULL, "CARRIER") == CARRIER_UDP)
 		return VB_REACH_WIRE;
 	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)
-		return vb_setting("PCAP") ? VB_REACH_INSIDE : VB_REACH_LOCAL;
+		return as_packets() ? VB_REACH_INSIDE : VB_REACH_LOCAL;
 	return packets ? VB_REACH_WIRE : VB_REACH_NONE;
 }
 

@@ -40,7 +40,7 @@ def says(status, out, err, *args, **kw):
 
 
 def test_usage():
-    says(0, "Usage: verbena.*--explain.*--profile.*--carrier.*--memory.*--pcap.*--no-sysfs", "^$", "help")
+    says(0, "Usage: verbena.*--explain.*--profile.*--carrier.*--memory.*--pcap.*--faults.*--no-sysfs", "^$", "help")
     says(0, "Usage: verbena", "^$", "--help")
     says(0, r"^verbena \d+\.\d+", "^$", "version")
     says(2, "^$", "Usage: verbena")
@@ -98,6 +98,9 @@ def test_run_environment():
         inside("VERBENA_PCAP", "--pcap", file)
         check("pcap anew", os.path.getsize(file) == 0)
         says(2, "^$", "x.pcapng: ", "run", "--pcap", os.path.join(folder, "no", "x.pcapng"), "true")
+    check("faults", inside("VERBENA_FAULTS", "--faults", "drop=1%;seed=3") == "drop=1%;seed=3")
+    says(2, "^$", 'faults: wrong from "color=red" on', "run", "--faults", "drop=2%,color=red",
+         "true")
     check("memory", inside("VERBENA_MEMORY", "--memory", "own,wire") == "own,wire")
     says(0, f"^{re.escape(lib)}$", "^$", "run", VERBENA, "run", "sh", "-c",
          'printf %s "$LD_LIBRARY_PATH"')

@@ -331,6 +331,8 @@ static const struct {
 	{"dmabuf*", "memory tests"},
 	{"buf-*", "memory tests"},
 	{"import-*", "memory tests"},
+	{"capture-file", "apps/capture_test"},
+	{"faults-*", "apps/faults_test"},
 	{"wc-unreachable*", "memory ladder tests: needs a host that forbids every step"},
 };
 

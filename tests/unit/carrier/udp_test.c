@@ -65,8 +65,11 @@ static struct vb_packet write_packet(uint32_t len, uint32_t psn)
 
 static void add(const struct vb_packet *pkt)
 {
-	uint8_t *to = vb_udp_burst_room(&udp, &burst, pkt);
+	uint8_t *to;
 
+	if (!vb_udp_burst_fits(&udp, &burst, pkt))
+		vb_udp_burst_send(&udp, &burst);
+	to = vb_udp_burst_room(&burst, pkt);
 	CHECK(to != NULL);
 	memcpy(to, payload, pkt->payload_len);
 	vb_udp_burst_add(&udp, &burst, pkt);

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "engine/wire_faults.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "base/rules.h"
+#include "base/settings.h"
+#include "carrier/faults.h"
+#include "carrier/udp.h"
+#include "engine/wire.h"
+
+/* One that waits for the next packet leaves without it after this long. */
+#define ALONE_NS 2000000u
+#define MS	 UINT64_C(1000000)
+/* Packets that may be held back; more are lost. */
+#define HELD_MAX 4096
+
+struct held {
+	struct held *next;
+	bool after_next;
+	uint64_t due_ns;
+	struct vb_udp_path path;
+	uint32_t len;
+	uint8_t bytes[VB_UDP_BYTES];
+};
+
+struct vb_wire_faults {
+	pthread_mutex_t lock;
+	struct vb_faults rules;
+	struct held *held;
+	uint32_t n_held;
+	int timer_fd;
+	_Atomic uint64_t due_ns; /* of the first one held back, VB_NEVER */
+	_Atomic uint64_t down_until_ns;
+};
+
+struct vb_wire_faults *vb_wire_faults_open(int *timer)
+{
+	const char *spec = vb_setting("FAULTS"), *wrong = NULL;
+	struct vb_wire_faults *f;
+
+	*timer = -1;
+	if (!spec || !*spec)
+		return NULL;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return NULL;
+	if (vb_faults_parse(&f->rules, spec, &wrong) || !f->rules.n) {
+		if (wrong)
+			vb_explain(VB_RULE_FAULTS_SPEC, "%s: wrong from \"%s\" on", spec, wrong);
+		free(f);
+		return NULL;
+	}
+	pthread_mutex_init(&f->lock, NULL);
+	f->due_ns = VB_NEVER;
+	f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	*timer = f->timer_fd;
+	return f;
+}
+
+void vb_wire_faults_close(struct vb_wire_faults *f)
+{
+	struct held *h;
+
+	if (!f)
+		return;
+	while ((h = f->held)) {
+		f->held = h->next;
+		free(h);
+	}
+	if (f->timer_fd >= 0)
+		close(f->timer_fd);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* Packets that leave now, as long as they go one way. */
+struct leaving {
+	struct vb_engine *engine;
+	struct vb_udp_burst *burst; /* NULL: none */
+};
+
+static void send_leaving(struct leaving *l)
+{
+	if (l->burst)
+		vb_wire_leave(l->engine, l->burst);
+	l->burst = NULL;
+}
+
+static void leave(struct leaving *l, const struct held *h)
+{
+	if (l->burst && memcmp(&l->burst->path, &h->path, sizeof(h->path)) != 0)
+		send_leaving(l);
+	if (l->burst && vb_udp_burst_raw(l->burst, h->bytes, h->len))
+		return;
+	send_leaving(l);
+	l->burst = vb_wire_begin(l->engine, &h->path);
+	if (l->burst)
+		vb_udp_burst_raw(l->burst, h->bytes, h->len);
+}
+
+static void arm(struct vb_wire_faults *f)
+{
+	struct itimerspec at = {.it_value = {0, 0}};
+	uint64_t due = VB_NEVER;
+
+	for (const struct held *h = f->held; h; h = h->next)
+		if (h->due_ns < due)
+			due = h->due_ns;
+	atomic_store(&f->due_ns, due);
+	if (due != VB_NEVER) {
+		at.it_value.tv_sec = (time_t)(due / 1000000000u);
+		at.it_value.tv_nsec = (long)(due % 1000000000u);
+	}
+	if (f->timer_fd >= 0)
+		timerfd_settime(f->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+}
+
+/* Under the lock. */
+static void release(struct leaving *l, struct vb_wire_faults *f, uint64_t now, bool after)
+{
+	struct held **at = &f->held;
+
+	while (*at) {
+		struct held *h = *at;
+
+		if (h->due_ns > now && !(after && h->after_next)) {
+			at = &h->next;
+			continue;
+		}
+		*at = h->next;
+		f->n_held--;
+		leave(l, h);
+		free(h);
+	}
+}
+
+static void hold(struct vb_wire_faults *f, const struct held *packet, uint64_t due_ns, bool after)
+{
+	struct held *h = f->n_held < HELD_MAX ? malloc(sizeof(*h)) : NULL;
+	struct held **end = &f->held;
+
+	if (!h)
+		return;
+	*h = *packet;
+	h->due_ns = due_ns;
+	h->after_next = after;
+	h->next = NULL;
+	while (*end)
+		end = &(*end)->next;
+	*end = h;
+	f->n_held++;
+}
+
+static void send_one(struct leaving *l, struct vb_wire_faults *f, struct held *packet,
+		     const struct vb_flow *flow, uint64_t now)
+{
+	struct vb_fault_plan plan;
+
+	vb_faults_plan(&f->rules, packet->bytes, &packet->len, flow, &plan);
+	if (plan.down_ms)
+		atomic_store(&f->down_until_ns, now + plan.down_ms * MS);
+	if (plan.drop || now < atomic_load(&f->down_until_ns))
+		return;
+	if (plan.after_next || plan.ms) {
+		hold(f, packet, now + (plan.ms ? plan.ms * MS : ALONE_NS), plan.after_next);
+		return;
+	}
+	leave(l, packet);
+	if (plan.twice)
+		leave(l, packet);
+	release(l, f, now, true);
+}
+
+void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f,
+			 const struct vb_udp_burst *b)
+{
+	struct vb_udp_datagram d;
+	struct leaving l = {.engine = engine};
+	struct held packet;
+	uint32_t at = 0;
+
+	packet.path = b->path;
+	pthread_mutex_lock(&f->lock);
+	while (vb_udp_burst_packet(b, &at, &d)) {
+		memcpy(packet.bytes, d.bytes, d.len);
+		packet.len = d.len;
+		send_one(&l, f, &packet, &d.flow, vb_now_ns());
+	}
+	send_leaving(&l);
+	arm(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+void vb_wire_faults_due(struct vb_engine *engine, struct vb_wire_faults *f)
+{
+	struct leaving l = {.engine = engine};
+	uint64_t now;
+
+	if (atomic_load(&f->due_ns) == VB_NEVER)
+		return;
+	now = vb_now_ns();
+	if (now < atomic_load(&f->due_ns))
+		return;
+	pthread_mutex_lock(&f->lock);
+	release(&l, f, now, false);
+	send_leaving(&l);
+	arm(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+bool vb_wire_faults_down(struct vb_wire_faults *f)
+{
+	uint64_t until = atomic_load(&f->down_until_ns);
+
+	return until && vb_now_ns() < until;
+}
+
+bool vb_wire_faults_not_ready(struct vb_wire_faults *f, uint32_t qpn)
+{
+	bool not_ready;
+
+	pthread_mutex_lock(&f->lock);
+	not_ready = vb_faults_not_ready(&f->rules, qpn);
+	pthread_mutex_unlock(&f->lock);
+	return not_ready;
+}
