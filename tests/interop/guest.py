@@ -19,6 +19,10 @@ def need():
         if not shutil.which(program, path=os.environ["PATH"] + ":/usr/sbin:/sbin"):
             print(f"{program} is not installed")
             sys.exit(77)
+    with open("/etc/os-release", encoding="utf-8") as release:
+        if "ID=debian\n" not in release.read():
+            print("the guest is made of Debian's packages")
+            sys.exit(77)
     if os.geteuid():
         print("a network namespace with a bridge cannot be made (needs root)")
         sys.exit(77)
