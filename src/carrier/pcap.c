@@ -69,6 +69,7 @@ static int write_head(int fd, const char *name)
 {
 	static const uint8_t nano = NANO;
 	struct text t = {.n = 0};
+	size_t bytes;
 	uint32_t len = (uint32_t)strnlen(name, 64), from;
 
 	word(&t, SECTION);
@@ -87,7 +88,8 @@ static int write_head(int fd, const char *name)
 	option(&t, OPT_TSRES, &nano, sizeof(nano));
 	word(&t, 0);
 	end_block(&t, from);
-	return write(fd, t.words, t.n * 4) == (ssize_t)(t.n * 4) ? 0 : -EIO;
+	bytes = t.n * sizeof(t.words[0]);
+	return write(fd, t.words, bytes) == (ssize_t)bytes ? 0 : -EIO;
 }
 
 static int check_or_begin(int fd, const char *name)

@@ -90,9 +90,17 @@ static void send_leaving(struct leaving *l)
 	l->burst = NULL;
 }
 
+static bool same_path(const struct vb_udp_path *a, const struct vb_udp_path *b)
+{
+	return !memcmp(a->own_gid, b->own_gid, sizeof(a->own_gid)) &&
+	       !memcmp(a->dest_gid, b->dest_gid, sizeof(a->dest_gid)) && a->ifindex == b->ifindex &&
+	       a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
+	       a->flow == b->flow && a->inside == b->inside;
+}
+
 static void leave(struct leaving *l, const struct held *h)
 {
-	if (l->burst && memcmp(&l->burst->path, &h->path, sizeof(h->path)) != 0)
+	if (l->burst && !same_path(&l->burst->path, &h->path))
 		send_leaving(l);
 	if (l->burst && vb_udp_burst_raw(l->burst, h->bytes, h->len))
 		return;

@@ -259,11 +259,11 @@ static int take_options(int argc, char **argv, bool *sysfs)
 			put("VERBENA_MEMORY", optarg);
 			break;
 		case OPT_PCAP:
-			if (begin_capture(optarg))
+			if (begin_capture(optarg ? optarg : ""))
 				return VERBENA_USAGE;
 			break;
 		case OPT_FAULTS:
-			if (check_faults(optarg))
+			if (check_faults(optarg ? optarg : ""))
 				return VERBENA_USAGE;
 			put("VERBENA_FAULTS", optarg);
 			break;
