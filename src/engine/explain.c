@@ -108,15 +108,18 @@ void vb_explain_answer(const struct vb_qp *qp, uint64_t wr_id, enum vb_wc_status
 					   "the peer calls the request invalid"},
 		[VB_WC_REM_ACCESS_ERR] = {VB_RULE_WC_RKEY, "the peer refuses the access"},
 		[VB_WC_REM_OP_ERR] = {VB_RULE_WC_RECV_PROT, "the peer could not carry it out"},
-		[VB_WC_RETRY_EXC_ERR] = {VB_RULE_WC_RETRY, "no answer came over UDP port 4791"},
+		[VB_WC_RETRY_EXC_ERR] = {VB_RULE_WC_RETRY, "no answer came"},
 		[VB_WC_RNR_RETRY_EXC_ERR] = {VB_RULE_WC_RNR, "the peer has no receive posted"},
 	};
 
 	if (!vb_explain_on() || (size_t)status >= sizeof(answers) / sizeof(answers[0]) ||
 	    !answers[status].text)
 		return;
-	vb_explain(answers[status].rule, "qp#0x%x wr_id=0x%llx to qp#0x%x of another host: %s",
-		   qp->ibv.qp_num, (ull)wr_id, qp->attr.dest_qp_num, answers[status].text);
+	vb_explain(answers[status].rule, "qp#0x%x wr_id=0x%llx to qp#0x%x of another %s: %s",
+		   qp->ibv.qp_num, (ull)wr_id, qp->attr.dest_qp_num,
+		   qp->reach == VB_REACH_INSIDE ? "process, by packets handed over"
+						: "host, by UDP port 4791",
+		   answers[status].text);
 }
 
 void vb_explain_responder(const struct vb_qp *qp, enum vb_verdict verdict)

@@ -466,6 +466,14 @@ bool vb_wire_busy(const struct vb_qp *qp)
 	return vb_rc_sq_in_flight(&qp->wire->sq);
 }
 
+/* Where only sending has ended, receiving goes on. */
+static enum vb_qp_state receiving_state(const struct vb_qp *qp)
+{
+	int state = atomic_load(&qp->state);
+
+	return state == IBV_QPS_SQE ? VB_QPS_RTS : (enum vb_qp_state)state;
+}
+
 static enum vb_verdict respond(struct turn *t, const struct vb_packet *pkt,
 			       const struct vb_source *src, struct vb_out *out)
 {
@@ -500,14 +508,15 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 
 	if (qp->ibv.qp_type == IBV_QPT_UD)
 		vb_wire_datagram_packet(engine, qp, pkt, d);
-	if (!w || !op)
+	/* To another address of ours: not to this QP. */
+	if (!w || !op || memcmp(d->dest_gid, qp->own_gid.raw, sizeof(d->dest_gid)) != 0)
 		return;
 	if (!believable(w, d)) {
 		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
 		return;
 	}
 	begin(&t, engine, qp);
-	w->peer.state = (enum vb_qp_state)atomic_load(&qp->state);
+	w->peer.state = receiving_state(qp);
 	w->peer.access = qp->attr.qp_access_flags;
 	w->peer.min_rnr_timer = qp->attr.min_rnr_timer & 31;
 	memcpy(src.gid, d->src_gid, sizeof(src.gid));

@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "lib/child.h"
 #include "lib/verbs_pair.h"
 
 #define RIGHTS                                                                                     \
@@ -665,5 +666,6 @@ int main(int argc, char **argv)
 	uint8_t frame[PAIR_STACK_BYTES];
 
 	pair_main(argc, argv, frame);
+	run_only();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -3,10 +3,15 @@
 
 #include <fcntl.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <cmocka.h>
 
 int run_in_child(void (*body)(void *arg), void *arg)
 {
@@ -64,4 +69,12 @@ void run_ip(const char *fmt, ...)
 	vsnprintf(command + at, sizeof(command) - at, fmt, ap);
 	va_end(ap);
 	CHECK(system(command) == 0);
+}
+
+void run_only(void)
+{
+	const char *name = getenv("VB_TEST_ONLY");
+
+	if (name)
+		cmocka_set_test_filter(name);
 }

@@ -21,6 +21,9 @@
  */
 int run_in_child(void (*body)(void *arg), void *arg);
 
+/** run_only() - Leave out all tests but the one that VB_TEST_ONLY names, where that is set */
+void run_only(void);
+
 /** enter_namespace() - Move to an empty network namespace
  * The loopback interface is there and down. An ordinary user takes a user namespace too.
  * Return:  false where the system forbids it
