@@ -5,22 +5,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/userfaultfd.h>
-#include <netinet/in.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "host/runtime.h"
-
-#define ROCE_PORT 4791
 
 #ifndef UFFD_USER_MODE_ONLY
 #define UFFD_USER_MODE_ONLY 1
@@ -183,25 +179,4 @@ void doctor_limits(void)
 	show_limit(RLIMIT_AS, "address space (ulimit -v)", 1ull << 30,
 		   "memory of peers is mapped as well");
 	doctor_line(DOCTOR_OK, "locked memory (ulimit -l): not used");
-}
-
-void doctor_port(void)
-{
-	struct sockaddr_in any = {.sin_family = AF_INET, .sin_port = htons(ROCE_PORT)};
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), one = 1;
-
-	if (fd < 0) {
-		doctor_line(DOCTOR_WARN, "no UDP sockets (%s): the device works within this host",
-			    strerror(errno));
-		return;
-	}
-	setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
-	if (bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0)
-		doctor_line(DOCTOR_OK, "UDP can be received");
-	else
-		doctor_line(DOCTOR_WARN,
-			    "%s: another user's process or the kernel's RoCE has it; the device "
-			    "works within this host",
-			    strerror(errno));
-	close(fd);
 }

@@ -175,9 +175,28 @@ def test_doctor():
           p.stdout)
 
 
+def test_doctor_port():
+    """Who has the port of RoCE, in a network namespace where somebody does."""
+    if subprocess.run(["unshare", "-rn", "true"], check=False).returncode:
+        print("no namespaces: the port is not tried")
+        return
+    holder = ("import os, socket, subprocess, sys\n"
+              "s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM)\n"
+              "s.bind(('::', 4791))\n"
+              "print(os.getpid(), flush=True)\n"
+              "sys.exit(subprocess.run([sys.argv[1], 'doctor']).returncode)\n")
+    p = subprocess.run(["unshare", "-rn", sys.executable, "-c", holder, VERBENA],
+                       capture_output=True, text=True, check=False)
+    pid = p.stdout.split("\n")[0]
+    for ip in ("IPv4", "IPv6"):
+        check(f"port of {ip}", re.search(
+            rf"^warn  port 4791 +{ip}: process {pid} of user \d+ has it; the device works within",
+            p.stdout, re.M), p.stdout + p.stderr)
+
+
 def main():
     for test in (test_usage, test_run_status, test_run_environment, test_run_warnings,
-                 test_moved, test_explain, test_doctor):
+                 test_moved, test_explain, test_doctor, test_doctor_port):
         test()
     print(f"{checks} checks, {failures} failed")
     return 1 if failures or not checks else 0
