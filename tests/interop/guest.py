@@ -2,6 +2,7 @@
 """A virtual machine with the kernel's Soft-RoCE, as the neighbour of a network namespace."""
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,6 +51,8 @@ class Guest:
         self.folder = self.process = None
 
     def __enter__(self):
+        # Ended from outside: leave nothing behind.
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
         made = subprocess.run([os.path.join(HERE, "image")], check=True, stdout=subprocess.PIPE,
                               text=True)
         self.folder = tempfile.mkdtemp(prefix="verbena-interop.")
@@ -102,7 +105,8 @@ class Guest:
                        "multidevs=remap",
                        "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
         self.process = subprocess.Popen(
-            ["ip", "netns", "exec", self.netns, "qemu-system-x86_64", "-nodefaults",
+            ["ip", "netns", "exec", self.netns, "setpriv", "--pdeathsig", "KILL",
+             "qemu-system-x86_64", "-nodefaults",
              "-no-user-config", "-nographic", "-no-reboot", "-machine", "q35",
              "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-erms", "-smp", "2",
              "-m", "2G", "-kernel", f"{cache}/vmlinuz", "-initrd", f"{cache}/initrd.img",
