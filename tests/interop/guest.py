@@ -41,6 +41,12 @@ def wait_for(what, limit, done, *also):
         time.sleep(0.02)
 
 
+def ended(*_):
+    """Ended from outside: leave nothing behind, though it be asked for twice."""
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    sys.exit(143)
+
+
 class Guest:
     """As a context: namespace, bridge and guest, all gone at its end."""
 
@@ -51,8 +57,7 @@ class Guest:
         self.folder = self.process = None
 
     def __enter__(self):
-        # Ended from outside: leave nothing behind.
-        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+        signal.signal(signal.SIGTERM, ended)
         made = subprocess.run([os.path.join(HERE, "image")], check=True, stdout=subprocess.PIPE,
                               text=True)
         self.folder = tempfile.mkdtemp(prefix="verbena-interop.")
