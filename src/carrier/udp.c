@@ -9,15 +9,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "object/gid.h"
+
 #define SPORTS 0x4000u
 #define RCVBUF (4 << 20)
-
-static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
-
-bool vb_udp_is_v4(const uint8_t *gid)
-{
-	return !memcmp(gid, v4_prefix, sizeof(v4_prefix));
-}
 
 static int set(int fd, int level, int name, int value)
 {
@@ -148,7 +143,7 @@ int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport)
 void vb_udp_flow(struct vb_flow *flow, const uint8_t *src_gid, const uint8_t *dest_gid,
 		 uint16_t sport)
 {
-	bool v4 = vb_udp_is_v4(dest_gid);
+	bool v4 = vb_gid_is_v4(dest_gid);
 
 	memset(flow, 0, sizeof(*flow));
 	flow->ipv6 = !v4;

@@ -41,7 +41,7 @@ struct vb_udp {
 	_Atomic int in[2];	  /* bound to port 4791: IPv4, IPv6; -1 not there */
 	int out[2][VB_UDP_PORTS]; /* -1 not opened */
 	uint16_t sport[2][VB_UDP_PORTS];
-	bool one_by_one; /* the kernel does not cut for us */
+	_Atomic bool one_by_one; /* the kernel does not cut for us */
 };
 
 /* From here to there. */
@@ -76,9 +76,6 @@ void vb_udp_close(struct vb_udp *u);
  * Return:  the socket, or a negative errno
  */
 int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport);
-
-/** vb_udp_is_v4() - Whether a GID is an IPv4 address */
-bool vb_udp_is_v4(const uint8_t *gid);
 
 /** vb_udp_flow() - What the headers of packets between two GIDs say
  * @sport:  Source port, host order

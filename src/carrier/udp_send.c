@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "carrier/udp.h"
+#include "object/gid.h"
 
 /* Room for one control message of each kind that is used here. */
 union control {
@@ -21,11 +22,6 @@ union address {
 	struct sockaddr_in v4;
 	struct sockaddr_in6 v6;
 };
-
-static bool is_link_local(const uint8_t *gid)
-{
-	return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
-}
 
 static void put(struct msghdr *msg, int level, int type, const void *data, size_t size)
 {
@@ -62,7 +58,7 @@ static void address4(struct msghdr *msg, const struct vb_udp_path *path, struct 
 static void address6(struct msghdr *msg, const struct vb_udp_path *path, struct sockaddr_in6 *to)
 {
 	struct in6_pktinfo info = {0};
-	uint32_t scope = is_link_local(path->dest_gid) ? path->ifindex : 0;
+	uint32_t scope = vb_gid_is_link_local(path->dest_gid) ? path->ifindex : 0;
 
 	*to = (struct sockaddr_in6){
 		.sin6_family = AF_INET6, .sin6_port = htons(VB_UDP_PORT), .sin6_scope_id = scope};
@@ -98,7 +94,7 @@ int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb
 		vb_udp_burst_empty(b);
 		return 0;
 	}
-	b->fd = vb_udp_out(u, !vb_udp_is_v4(path->dest_gid), path->flow, &sport);
+	b->fd = vb_udp_out(u, !vb_gid_is_v4(path->dest_gid), path->flow, &sport);
 	if (b->fd < 0)
 		return b->fd;
 	vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, sport);

@@ -9,18 +9,12 @@
 #include "base/rules.h"
 #include "engine/wire.h"
 #include "host/liveness.h"
+#include "object/gid.h"
 
 #define QKEY_OWN_BIT 0x80000000u
 #define BTH_DETH     20u /* BTH and DETH in front of the data */
 #define UDP_ICRC     12u
 #define UDP_PROTOCOL 17
-
-static bool is_ipv4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
-
-	return !memcmp(gid, mapped, sizeof(mapped));
-}
 
 static uint16_t ip_checksum(const struct iphdr *ip)
 {
@@ -46,7 +40,7 @@ void vb_datagram_grh(const struct vb_path *path, uint64_t length, uint8_t *grh)
 			   .protocol = UDP_PROTOCOL};
 
 	memset(grh, 0, VB_GRH_BYTES);
-	if (is_ipv4(path->dest_gid)) {
+	if (vb_gid_is_v4(path->dest_gid)) {
 		memcpy(&ip.saddr, path->own_gid + 12, 4);
 		memcpy(&ip.daddr, path->dest_gid + 12, 4);
 		ip.check = ip_checksum(&ip);

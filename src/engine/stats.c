@@ -18,58 +18,12 @@ static void count_packets(struct vb_adapter *a, const struct vb_msg *msg, bool a
 		vb_stat_add(a, VB_STAT_RECVS, 1);
 }
 
-/* A request that ended the connection. */
-static void count_refusal(struct vb_adapter *a, const struct vb_verdict_row *row)
-{
-	if (row->recv == VB_WC_LOC_LEN_ERR)
-		vb_stat_add(a, VB_STAT_RESP_LENGTH, 1);
-	if (row->req == VB_WC_REM_ACCESS_ERR)
-		vb_stat_add(a, VB_STAT_RESP_ACCESS, 1);
-}
-
-void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
-		     enum vb_verdict verdict)
-{
-	const struct vb_verdict_row *row = vb_verdict_row(verdict);
-
-	if (verdict == VB_V_DROP_BUSY)
-		return; /* not sent yet */
-	switch (row->cls) {
-	case VB_VC_OK:
-		count_packets(a, msg, acked);
-		break;
-	case VB_VC_DUPLICATE:
-		vb_stat_add(a, VB_STAT_DUPLICATES, 1);
-		break;
-	case VB_VC_SEQ:
-		vb_stat_add(a, VB_STAT_OUT_OF_SEQ, 1);
-		vb_stat_add(a, VB_STAT_SEQ_NAKS_RCVD, 1);
-		break;
-	case VB_VC_SILENT:
-		/* UC and UD have no timer: what is dropped is gone. */
-		vb_stat_add(a, acked ? VB_STAT_TIMEOUTS : VB_STAT_DROPPED, 1);
-		break;
-	case VB_VC_RNR:
-		vb_stat_add(a, VB_STAT_RNR_SENT, 1);
-		vb_stat_add(a, VB_STAT_RNR_RCVD, 1);
-		break;
-	case VB_VC_NAK:
-		count_refusal(a, row);
-		break;
-	default:
-		break;
-	}
-}
-
-void vb_stat_request(struct vb_adapter *a, const struct vb_op_row *op, enum vb_verdict verdict)
+/* What a responder finds, whichever way the request came. */
+static void count_verdict(struct vb_adapter *a, enum vb_verdict verdict, bool acked)
 {
 	const struct vb_verdict_row *row = vb_verdict_row(verdict);
 
 	switch (row->cls) {
-	case VB_VC_OK:
-		if (op->kind != VB_OP_SEND && vb_op_is_last(op))
-			vb_stat_add(a, by_kind[op->kind], 1);
-		break;
 	case VB_VC_DUPLICATE:
 		vb_stat_add(a, VB_STAT_DUPLICATES, 1);
 		break;
@@ -77,18 +31,44 @@ void vb_stat_request(struct vb_adapter *a, const struct vb_op_row *op, enum vb_v
 		vb_stat_add(a, VB_STAT_OUT_OF_SEQ, 1);
 		break;
 	case VB_VC_SILENT:
-		if (op->service != VB_SVC_RC && verdict != VB_V_DROP_BROKEN)
+		/* UC and UD have no timer: what is dropped is gone. A broken message is counted
+		 * once. */
+		if (!acked && verdict != VB_V_DROP_BROKEN)
 			vb_stat_add(a, VB_STAT_DROPPED, 1);
 		break;
 	case VB_VC_RNR:
 		vb_stat_add(a, VB_STAT_RNR_SENT, 1);
 		break;
 	case VB_VC_NAK:
-		count_refusal(a, row);
+		if (row->recv == VB_WC_LOC_LEN_ERR)
+			vb_stat_add(a, VB_STAT_RESP_LENGTH, 1);
+		if (row->req == VB_WC_REM_ACCESS_ERR)
+			vb_stat_add(a, VB_STAT_RESP_ACCESS, 1);
 		break;
 	default:
 		break;
 	}
+}
+
+void vb_stat_message(struct vb_adapter *a, const struct vb_msg *msg, bool acked,
+		     enum vb_verdict verdict)
+{
+	if (verdict == VB_V_DROP_BUSY)
+		return; /* not sent yet */
+	if (verdict == VB_V_ACCEPTED)
+		count_packets(a, msg, acked);
+	count_verdict(a, verdict, acked);
+	/* The call is both ends: the answer is heard here, and silence too. */
+	vb_stat_response(a, verdict);
+	if (acked && vb_verdict_is(verdict, VB_VC_SILENT))
+		vb_stat_add(a, VB_STAT_TIMEOUTS, 1);
+}
+
+void vb_stat_request(struct vb_adapter *a, const struct vb_op_row *op, enum vb_verdict verdict)
+{
+	if (verdict == VB_V_ACCEPTED && op->kind != VB_OP_SEND && vb_op_is_last(op))
+		vb_stat_add(a, by_kind[op->kind], 1);
+	count_verdict(a, verdict, op->service == VB_SVC_RC);
 }
 
 void vb_stat_response(struct vb_adapter *a, enum vb_verdict verdict)

@@ -50,6 +50,7 @@ static const struct name hw[] = {
 	{"rnr_nak_retry_err", VB_STAT_RNR_RCVD, 0},
 	{"rx_atomic_requests", VB_STAT_ATOMICS, 0},
 	{"rx_icrc_encapsulated", VB_STAT_ICRC_ERRORS, 0},
+	{"rx_icrc_solved", VB_STAT_ICRC_SOLVED, 0}, /* ours (wire/icrc.h) */
 	{"rx_read_requests", VB_STAT_READS, 0},
 	{"rx_write_requests", VB_STAT_WRITES, 0},
 };

@@ -76,6 +76,8 @@ def run_without():
 bad = not run_without()
 for command, expected in CASES:
     bad |= not run(command, expected)
+if bad:
+    sys.exit(1)
 netns.need()
 with netns.Link(1500) as link:
     for command, expected in CASES:

@@ -54,6 +54,8 @@ def says_what_is_wrong():
 
 bad = not says_what_is_wrong()
 bad |= pairs.run_table(list(cases()))
+if bad:
+    sys.exit(1)
 netns.need()
 with netns.Link(1500) as link:
     bad |= pairs.run_table(list(cases())[::3], "--between", *link.names, "--host", "10.77.0.1")
