@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "engine/agent.h"
 #include "engine/thread.h"
 #include "engine/wire.h"
 
@@ -25,8 +26,10 @@ uint64_t vb_now_ns(void)
  * by a thread that is not there. */
 static void fresh_after_fork(void)
 {
-	for (struct vb_engine *engine = list; engine; engine = engine->next)
+	for (struct vb_engine *engine = list; engine; engine = engine->next) {
 		vb_wire_forked(engine);
+		vb_agent_forked(engine);
+	}
 	list = NULL;
 	pthread_mutex_init(&list_lock, NULL);
 }
@@ -82,6 +85,7 @@ int vb_engine_open(const char *device, struct vb_engine **out)
 static void destroy(struct vb_engine *engine)
 {
 	vb_thread_stop(engine);
+	vb_agent_close(engine);
 	vb_wire_close(engine);
 	vb_adapter_close(engine->adapter);
 	vb_keys_free(&engine->keys);

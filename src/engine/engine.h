@@ -48,8 +48,9 @@ struct vb_engine {
 	_Atomic bool thread_runs;
 	_Atomic bool stop;
 	int epoll_fd, timer_fd, wake_fd;
-	struct vb_port_watch *port;	/* NULL: no events of the port */
-	_Atomic(struct vb_wire *) wire; /* NULL: no socket is open */
+	struct vb_port_watch *port;	  /* NULL: no events of the port */
+	_Atomic(struct vb_wire *) wire;	  /* NULL: no socket is open */
+	_Atomic(struct vb_agent *) agent; /* NULL: nothing connects by address */
 };
 
 /** vb_engine_open() - The process's engine of a device, made at the first call

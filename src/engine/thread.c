@@ -7,6 +7,7 @@
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "engine/agent.h"
 #include "engine/port.h"
 #include "engine/wire.h"
 #include "host/liveness.h"
@@ -63,6 +64,8 @@ static void *thread_main(void *arg)
 		for (int i = 0; i < n; i++)
 			if (events[i].data.fd == vb_port_watch_fd(engine))
 				vb_port_watch_run(engine);
+			else if (events[i].data.fd == vb_agent_fd(engine))
+				vb_agent_run(engine);
 		vb_wire_receive(engine, true);
 		vb_engine_attention(engine);
 		vb_engine_due(engine);

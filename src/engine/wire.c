@@ -12,6 +12,7 @@
 #include "base/settings.h"
 #include "base/rules.h"
 #include "carrier/pcap.h"
+#include "engine/agent.h"
 #include "engine/requester.h"
 #include "engine/wire_faults.h"
 #include "host/counters.h"
@@ -177,22 +178,55 @@ static bool put(struct bundle *bundle, struct vb_udp_datagram *d)
 	return true;
 }
 
-static void deliver(struct vb_engine *engine, const struct bundle *bundle)
+/* False: there is no such socket. */
+static bool deliver_to(struct vb_engine *engine, const struct bundle *bundle,
+		       const struct sockaddr_un *to, socklen_t len)
 {
-	struct sockaddr_un to;
-	struct msghdr msg = {.msg_name = &to,
+	struct msghdr msg = {.msg_name = (void *)(uintptr_t)to,
+			     .msg_namelen = len,
 			     .msg_iov = (struct iovec *)(uintptr_t)bundle->iov,
 			     .msg_iovlen = bundle->n};
 
-	msg.msg_namelen = vb_block_address(engine->adapter->device, bundle->block, &to);
 	/* Its queue is short; what follows waits on our side. */
 	for (int i = 0; i < PATIENCE; i++) {
 		if (sendmsg(vb_adapter_block_socket(engine->adapter, 0), &msg,
-			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0 ||
-		    (errno != EAGAIN && errno != ENOBUFS))
-			return; /* gone, or lost as on a link */
+			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+			return true;
+		if (errno != EAGAIN && errno != ENOBUFS)
+			return errno != ECONNREFUSED;
 		sched_yield();
 	}
+	return true; /* lost as on a link */
+}
+
+static void deliver(struct vb_engine *engine, const struct bundle *bundle)
+{
+	struct sockaddr_un to;
+	socklen_t len = vb_block_address(engine->adapter->device, bundle->block, &to);
+
+	deliver_to(engine, bundle, &to, len);
+}
+
+bool vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
+		     const struct sockaddr_un *to, socklen_t len)
+{
+	struct bundle bundle = {0};
+
+	return !put(&bundle, d) || deliver_to(engine, &bundle, to, len);
+}
+
+/* Connection management within the host: which process it is for stands in the message. */
+static void manage_inside(struct vb_engine *engine, const struct vb_udp_burst *b)
+{
+	struct vb_udp_datagram d;
+	struct vb_packet pkt;
+	uint32_t at = 0;
+
+	while (vb_udp_burst_packet(b, &at, &d))
+		/* A damaged one is dropped where its check is looked at. */
+		if (vb_packet_parse(d.bytes, d.len, &pkt) == VB_PARSE_OK &&
+		    !vb_agent_pass(engine, &d, &pkt))
+			vb_agent_refuse(engine, &d, &pkt, true);
 }
 
 /* To a process of this host: the packets of a burst have one destination. */
@@ -200,12 +234,16 @@ static void send_inside(struct vb_engine *engine, const struct vb_udp_burst *b)
 {
 	struct vb_udp_datagram d[BATCH];
 	struct bundle bundle;
-	uint32_t at = 0;
+	uint32_t at = 0, qpn;
 
 	if (b->used < VB_BTH_LEN)
 		return;
-	bundle.block = ((uint32_t)b->bytes[5] << 16 | (uint32_t)b->bytes[6] << 8 | b->bytes[7]) >>
-		       VB_BLOCK_BITS;
+	qpn = (uint32_t)b->bytes[5] << 16 | (uint32_t)b->bytes[6] << 8 | b->bytes[7];
+	if (qpn == VB_CM_QPN) {
+		manage_inside(engine, b);
+		return;
+	}
+	bundle.block = qpn >> VB_BLOCK_BITS;
 	do {
 		uint32_t next = at, i = 0;
 
@@ -267,7 +305,8 @@ static void leave(struct vb_engine *engine, struct vb_wire *wire, struct vb_udp_
 }
 
 /* Counted, captured, and by way of faults where some are asked for. */
-static void send_all(struct vb_engine *engine, struct vb_wire *wire, struct vb_udp_burst *b)
+static void send_all(struct vb_engine *engine, struct vb_wire *wire, struct vb_udp_burst *b,
+		     bool plain)
 {
 	struct vb_udp_datagram d;
 	uint32_t at = 0;
@@ -276,7 +315,7 @@ static void send_all(struct vb_engine *engine, struct vb_wire *wire, struct vb_u
 	vb_stat_add(engine->adapter, VB_STAT_SENT_BYTES, b->payload);
 	while (vb_pcap_on(&wire->pcap) && vb_udp_burst_packet(b, &at, &d))
 		vb_pcap_packet(&wire->pcap, &d, true);
-	if (wire->faults)
+	if (wire->faults && !plain)
 		vb_wire_faults_send(engine, wire->faults, b);
 	else
 		leave(engine, wire, b);
@@ -288,7 +327,7 @@ uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b, const st
 	struct vb_wire *wire = atomic_load(&engine->wire);
 
 	if (!vb_udp_burst_fits(&wire->udp, b, hdr))
-		send_all(engine, wire, b);
+		send_all(engine, wire, b, false);
 	return vb_udp_burst_room(b, hdr);
 }
 
@@ -296,7 +335,15 @@ void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
 
-	send_all(engine, wire, b);
+	send_all(engine, wire, b, false);
+	give_back(wire, b);
+}
+
+void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	send_all(engine, wire, b, true);
 	give_back(wire, b);
 }
 
@@ -347,6 +394,7 @@ void vb_wire_pace(struct vb_engine *engine, uint64_t bytes)
 struct found {
 	struct vb_qp *qp;     /* NULL: not for a QP of ours */
 	uint32_t other_block; /* another process's, 0: nobody's */
+	bool manage;	      /* connection management */
 	struct vb_packet pkt;
 };
 
@@ -359,6 +407,7 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 
 	found->qp = NULL;
 	found->other_block = 0;
+	found->manage = false;
 	if (!vb_udp_parse(d, &found->pkt)) {
 		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
 		return;
@@ -367,7 +416,9 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 		vb_stat_add(engine->adapter, VB_STAT_ICRC_SOLVED, 1);
 	if (received && vb_pcap_on(pcap))
 		vb_pcap_packet(pcap, d, false);
-	if (vb_adapter_index(engine->adapter, found->pkt.dest_qpn, &index))
+	if (found->pkt.dest_qpn == VB_CM_QPN)
+		found->manage = true;
+	else if (vb_adapter_index(engine->adapter, found->pkt.dest_qpn, &index))
 		found->qp = vb_sparse_get(&engine->qps, index);
 	else
 		found->other_block = found->pkt.dest_qpn >> VB_BLOCK_BITS;
@@ -396,6 +447,12 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 	for (uint32_t i = 0; i < n; i++) {
 		bool more = i + 1 < n && found[i + 1].qp == found[i].qp;
 
+		if (found[i].manage) {
+			vb_stat_add(engine->adapter, VB_STAT_RCVD_PKTS, 1);
+			vb_stat_add(engine->adapter, VB_STAT_RCVD_BYTES, found[i].pkt.payload_len);
+			vb_agent_packet(engine, &d[i], &found[i].pkt, may_hand_over);
+			continue;
+		}
 		while (may_hand_over && found[i].other_block)
 			hand_over(engine, &d[i], &found[i], n - i);
 		if (!found[i].qp)
@@ -448,6 +505,26 @@ static uint32_t receive_handed(struct vb_engine *engine, struct vb_wire *wire)
 			return unpack(wire, (size_t)size);
 	}
 	return 0;
+}
+
+bool vb_wire_handed(struct vb_engine *engine, int fd)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+	ssize_t size;
+
+	if (!wire)
+		return false;
+	pthread_mutex_lock(&wire->receive_lock);
+	size = recv(fd, wire->handed, sizeof(wire->handed), MSG_DONTWAIT);
+	if (size > 0) {
+		uint32_t token = vb_grace_enter(&engine->grace);
+		uint32_t n = unpack(wire, (size_t)size);
+
+		dispatch(engine, wire->inbox.datagrams, n, false);
+		vb_grace_leave(&engine->grace, token);
+	}
+	pthread_mutex_unlock(&wire->receive_lock);
+	return size > 0;
 }
 
 static bool my_turn(const struct vb_engine *engine, struct vb_wire *wire, bool patient)

@@ -2,6 +2,9 @@
 #ifndef VB_ENGINE_WIRE_H
 #define VB_ENGINE_WIRE_H
 
+#include <sys/socket.h>
+#include <sys/un.h>
+
 #include "carrier/local.h"
 #include "carrier/udp.h"
 #include "engine/engine.h"
@@ -58,6 +61,21 @@ void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b);
 
 /** vb_wire_leave() - Send them as they are */
 void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b);
+
+/** vb_wire_end_plain() - Send them, without faults */
+void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b);
+
+/** vb_wire_deliver() - Hand one packet to the socket of a process of this host
+ * Return:  false where there is no such socket. A packet that finds no room is lost
+ */
+bool vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
+		     const struct sockaddr_un *to, socklen_t len);
+
+/** vb_wire_handed() - Take one message of packets off such a socket and run what they bring
+ * Context: engine's thread
+ * Return:  whether there was one
+ */
+bool vb_wire_handed(struct vb_engine *engine, int fd);
 
 /** vb_wire_not_ready() - Whether a fault has a responder take no receive now */
 bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn);

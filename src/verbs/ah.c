@@ -7,7 +7,7 @@
 #include "object/device.h"
 #include "object/pd.h"
 #include "verbs/check.h"
-#include "verbs/reach.h"
+#include "engine/reach.h"
 
 static int resolve(struct vb_context *ctx, const struct ibv_ah_attr *attr, struct vb_path *path)
 {
@@ -26,7 +26,7 @@ static int resolve(struct vb_context *ctx, const struct ibv_ah_attr *attr, struc
 	path->flow_label = grh->flow_label & 0xfffff;
 	path->traffic_class = grh->traffic_class;
 	path->hop_limit = grh->hop_limit;
-	path->reach = vb_reach(ctx, grh->dgid.raw, entry.type);
+	path->reach = vb_reach(ctx->device, grh->dgid.raw, entry.type);
 	return 0;
 }
 

@@ -12,7 +12,7 @@
 #include "object/device.h"
 #include "object/qp_table.h"
 #include "verbs/check.h"
-#include "verbs/reach.h"
+#include "engine/reach.h"
 
 /* The CQs and the PD must be live objects of this context. */
 static int check_parents(struct vb_context *ctx, struct ibv_pd *pd,
@@ -209,7 +209,7 @@ static int resolve_path(struct vb_context *ctx, const struct vb_qp *qp,
 		return vb_fail(VB_RULE_MODIFY_QP_SGID, "qp#0x%x: sgid_index=%u of %u",
 			       qp->ibv.qp_num, grh->sgid_index, ctx->device->gid_tbl_len);
 	memcpy(own->raw, entry.raw, sizeof(own->raw));
-	*reach = vb_reach(ctx, grh->dgid.raw, entry.type);
+	*reach = vb_reach(ctx->device, grh->dgid.raw, entry.type);
 	if (*reach == VB_REACH_NONE)
 		vb_explain(VB_RULE_MODIFY_QP_UNREACHABLE,
 			   "qp#0x%x %s: dgid is no entry of this port's GID table", qp->ibv.qp_num,

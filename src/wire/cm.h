@@ -145,8 +145,8 @@ size_t vb_cm_private_len(uint16_t attr);
 /* ---- By IP address ---- */
 
 #define VB_CM_IP_LEN 36
-/* The service of a port: its space and number. */
-#define VB_CM_SERVICE_IP 0x0000000001000000u
+/* The service of a port: its space, which is enum rdma_port_space, and its number. */
+#define VB_CM_SERVICE(space, port) ((uint64_t)(space) << 16 | (port))
 
 struct vb_cm_ip {
 	uint8_t version;	  /* 4 or 6 */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#include "verbs/reach.h"
+#include "engine/reach.h"
 
 #include <errno.h>
 
@@ -24,13 +24,13 @@ static bool as_packets(void)
 	return vb_setting("PCAP") || vb_setting("FAULTS");
 }
 
-enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type)
+enum vb_reach vb_reach(struct vb_device *device, const uint8_t *dgid, enum ibv_gid_type type)
 {
 	bool packets = vb_reach_by_udp();
 
 	if (packets && vb_setting_choice(NULL, "CARRIER") == CARRIER_UDP)
 		return VB_REACH_WIRE;
-	if (vb_device_gid_find(ctx->device, VB_PORT, dgid, type) >= 0)
+	if (vb_device_gid_find(device, VB_PORT, dgid, type) >= 0)
 		return as_packets() ? VB_REACH_INSIDE : VB_REACH_LOCAL;
 	return packets ? VB_REACH_WIRE : VB_REACH_NONE;
 }

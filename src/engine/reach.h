@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-#ifndef VB_VERBS_REACH_H
-#define VB_VERBS_REACH_H
+#ifndef VB_ENGINE_REACH_H
+#define VB_ENGINE_REACH_H
 
 #include "object/ah.h"
 #include "object/context.h"
@@ -12,7 +12,7 @@
  * Return:  by memory to an address of this host, else by UDP, unless the setting CARRIER wants one
  *          way only
  */
-enum vb_reach vb_reach(struct vb_context *ctx, const uint8_t *dgid, enum ibv_gid_type type);
+enum vb_reach vb_reach(struct vb_device *device, const uint8_t *dgid, enum ibv_gid_type type);
 
 /** vb_reach_process() - How the process of a QP is reached, where vb_reach() said by memory
  * @qpn:    The connected QP's number

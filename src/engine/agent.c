@@ -1,0 +1,600 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "carrier/udp.h"
+#include "engine/agent_impl.h"
+#include "engine/reach.h"
+#include "engine/wire.h"
+#include "host/discover.h"
+
+/* Messages of our ports taken in one go. */
+#define GOES 64
+
+/* ---- The agent ---- */
+
+/* A block of numbers must be ours: comm ids begin with it. */
+static int have_block(struct vb_engine *engine)
+{
+	uint32_t index, number;
+	int err;
+
+	if (atomic_load(&engine->adapter->n_blocks))
+		return 0;
+	err = vb_adapter_new_index(engine->adapter, VB_NUMBER_QP, &index, &number);
+	if (!err)
+		vb_adapter_free_index(engine->adapter, VB_NUMBER_QP, index);
+	return err;
+}
+
+static void free_agent(struct vb_agent *agent)
+{
+	if (agent->poll_fd >= 0)
+		close(agent->poll_fd);
+	if (agent->timer_fd >= 0)
+		close(agent->timer_fd);
+	vb_agent_close_ports(agent);
+	vb_idtable_fini(&agent->ids);
+	pthread_mutex_destroy(&agent->lock);
+	free(agent);
+}
+
+static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *ctx)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct vb_agent *agent = calloc(1, sizeof(*agent));
+
+	if (!agent)
+		return NULL;
+	agent->engine = engine;
+	agent->device = ctx->device;
+	agent->next_ns = VB_NEVER;
+	pthread_mutex_init(&agent->lock, NULL);
+	vb_idtable_init(&agent->ids, 1, VB_AGENT_IDS - 1);
+	agent->poll_fd = epoll_create1(EPOLL_CLOEXEC);
+	agent->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+	event.data.fd = agent->timer_fd;
+	if (agent->poll_fd < 0 || agent->timer_fd < 0 ||
+	    epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, agent->timer_fd, &event)) {
+		free_agent(agent);
+		return NULL;
+	}
+	return agent;
+}
+
+/* Of the engine, made when first needed. */
+static int get_agent(struct vb_context *ctx, struct vb_agent **out)
+{
+	struct vb_engine *engine = ctx->engine;
+	struct epoll_event event = {.events = EPOLLIN};
+	struct vb_agent *agent;
+	int err = have_block(engine);
+
+	*out = atomic_load(&engine->agent);
+	if (*out)
+		return 0;
+	if (!err)
+		err = vb_wire_start(engine) == -ENOMEM ? -ENOMEM : 0;
+	if (err)
+		return err;
+	pthread_mutex_lock(&engine->thread_lock);
+	agent = atomic_load(&engine->agent);
+	if (!agent) {
+		agent = new_agent(engine, ctx);
+		if (agent) {
+			event.data.fd = agent->poll_fd;
+			if (atomic_load(&engine->thread_runs))
+				epoll_ctl(engine->epoll_fd, EPOLL_CTL_ADD, agent->poll_fd, &event);
+			atomic_store(&engine->agent, agent);
+		}
+	}
+	pthread_mutex_unlock(&engine->thread_lock);
+	*out = agent;
+	return agent ? 0 : -EMFILE;
+}
+
+bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid)
+{
+	return vb_reach(agent->device, gid, IBV_GID_TYPE_ROCE_V2) != VB_REACH_WIRE;
+}
+
+bool vb_agent_local(struct ibv_context *context, const uint8_t *gid)
+{
+	struct vb_context *ctx = vb_context_of(context);
+
+	return vb_device_gid_find(ctx->device, VB_PORT, gid, VB_GID_ROCE_V2) >= 0;
+}
+
+int vb_agent_fd(struct vb_engine *engine)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+
+	return agent ? agent->poll_fd : -1;
+}
+
+/* ---- Time ---- */
+
+static void set_timer(struct vb_agent *agent, uint64_t at)
+{
+	struct itimerspec spec = {0};
+
+	agent->next_ns = at;
+	if (at != VB_NEVER) {
+		spec.it_value.tv_sec = (time_t)(at / 1000000000u);
+		spec.it_value.tv_nsec = (long)(at % 1000000000u);
+		if (!at)
+			spec.it_value.tv_nsec = 1;
+	}
+	timerfd_settime(agent->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+}
+
+/* After a step of its machine. */
+static void arm(struct vb_agent_id *id)
+{
+	struct vb_agent *agent = id->agent;
+
+	if (!id->conn.due_ns)
+		return;
+	if (!id->timed) {
+		id->timed = true;
+		id->next_timed = agent->timed;
+		agent->timed = id;
+	}
+	if (id->conn.due_ns < agent->next_ns)
+		set_timer(agent, id->conn.due_ns);
+}
+
+static void unlist_timed(struct vb_agent_id *id)
+{
+	if (!id->timed)
+		return;
+	for (struct vb_agent_id **at = &id->agent->timed; *at; at = &(*at)->next_timed)
+		if (*at == id) {
+			*at = id->next_timed;
+			break;
+		}
+	id->timed = false;
+}
+
+/* ---- Passive sides by the peer's QP number ---- */
+
+static struct vb_agent_id **bucket(struct vb_agent *agent, uint32_t qpn)
+{
+	return &agent->by_qpn[qpn % VB_AGENT_BUCKETS];
+}
+
+/* Of a SIDR request the id takes the place of the number. */
+static uint32_t hash_key(const struct vb_cm_msg *msg)
+{
+	return msg->attr == VB_CM_REQ ? msg->qpn : msg->local_id;
+}
+
+static void list_hashed(struct vb_agent_id *id, const struct vb_cm_msg *msg)
+{
+	struct vb_agent_id **at = bucket(id->agent, hash_key(msg));
+
+	id->hashed = true;
+	if (msg->attr != VB_CM_REQ)
+		id->conn.peer_qpn = msg->local_id;
+	id->next_hashed = *at;
+	*at = id;
+}
+
+static void unlist_hashed(struct vb_agent_id *id)
+{
+	if (!id->hashed)
+		return;
+	for (struct vb_agent_id **at = bucket(id->agent, id->conn.peer_qpn); *at;
+	     at = &(*at)->next_hashed)
+		if (*at == id) {
+			*at = id->next_hashed;
+			break;
+		}
+	id->hashed = false;
+}
+
+/* ---- Ids ---- */
+
+static void free_id(struct vb_agent_id *id)
+{
+	unlist_timed(id);
+	unlist_hashed(id);
+	vb_agent_unbind(id);
+	vb_idtable_remove(&id->agent->ids, id->index);
+	free(id);
+}
+
+static int new_id(struct vb_agent *agent, struct vb_agent_id **out)
+{
+	struct vb_agent_id *id = calloc(1, sizeof(*id));
+	int err;
+
+	if (!id)
+		return -ENOMEM;
+	err = vb_idtable_add(&agent->ids, id, &id->index);
+	if (err) {
+		free(id);
+		return err;
+	}
+	id->agent = agent;
+	/* The count keeps a late message for an earlier id of this index from reaching it. */
+	id->conn.local_id =
+		agent->engine->adapter->block[0] << VB_AGENT_BLOCK_SHIFT |
+		(agent->count++ << VB_AGENT_INDEX_BITS & ((1u << VB_AGENT_BLOCK_SHIFT) - 1)) |
+		id->index;
+	*out = id;
+	return 0;
+}
+
+int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void *owner,
+		    struct vb_agent_id **out)
+{
+	struct vb_agent *agent;
+	int err = get_agent(vb_context_of(context), &agent);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&agent->lock);
+	err = new_id(agent, out);
+	if (!err) {
+		(*out)->handler = handler;
+		(*out)->owner = owner;
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return err;
+}
+
+static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
+{
+	struct vb_agent *agent = id->agent;
+
+	if (out->send)
+		vb_agent_transmit(agent->engine, &id->path,
+				  vb_agent_inside(agent, id->path.peer_gid), out->bytes, false);
+}
+
+/* Tell the owner; an orphan ends where there is nothing left to repeat. */
+static void tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg)
+{
+	struct vb_agent_event event = {.what = what, .msg = msg};
+
+	if (id->orphan) {
+		if (id->conn.state != VB_CM_DREQ_SENT)
+			free_id(id);
+	} else if (what) {
+		id->handler(id->owner, &event);
+	}
+}
+
+void vb_agent_destroy(struct vb_agent_id *id)
+{
+	struct vb_agent *agent = id->agent;
+	struct vb_cm_out out = {0};
+
+	pthread_mutex_lock(&agent->lock);
+	if (id->listening)
+		for (struct vb_agent_id **at = &agent->listeners; *at; at = &(*at)->next_listener)
+			if (*at == id) {
+				*at = id->next_listener;
+				break;
+			}
+	id->listening = false;
+	id->orphan = id->conn.state == VB_CM_ESTABLISHED &&
+		     vb_cm_disconnect(&id->conn, NULL, vb_now_ns(), &out);
+	id->orphan = id->orphan || id->conn.state == VB_CM_DREQ_SENT;
+	if (!id->orphan)
+		vb_cm_close(&id->conn, &out);
+	send_out(id, &out);
+	arm(id);
+	vb_agent_unbind(id);
+	if (!id->orphan)
+		free_id(id);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+static bool step(struct vb_agent_id *id, struct vb_cm_msg *msg, struct vb_cm_out *out)
+{
+	uint64_t now = vb_now_ns();
+
+	switch (msg->attr) {
+	case VB_CM_REQ:
+		return vb_cm_send_req(&id->conn, msg, now, out);
+	case VB_CM_REP:
+		return vb_cm_send_rep(&id->conn, msg, now, out);
+	case VB_CM_RTU:
+		return vb_cm_send_rtu(&id->conn, msg, out);
+	case VB_CM_REJ:
+		return vb_cm_send_rej(&id->conn, msg, out);
+	case VB_CM_MRA:
+		return vb_cm_send_mra(&id->conn, msg, out);
+	case VB_CM_DREQ:
+		return vb_cm_disconnect(&id->conn, msg, now, out);
+	case VB_CM_SIDR_REQ:
+		return vb_cm_send_sidr_req(&id->conn, msg, now, out);
+	case VB_CM_SIDR_REP:
+		return vb_cm_send_sidr_rep(&id->conn, msg, out);
+	default:
+		return false;
+	}
+}
+
+int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb_agent_path *path)
+{
+	struct vb_cm_out out = {0};
+	int err = 0;
+
+	pthread_mutex_lock(&id->agent->lock);
+	if (id->listening || !step(id, msg, &out))
+		err = -EINVAL;
+	if (!err && path)
+		id->path = *path;
+	send_out(id, &out);
+	arm(id);
+	pthread_mutex_unlock(&id->agent->lock);
+	return err;
+}
+
+int vb_agent_data_came(struct vb_agent_id *id)
+{
+	int err;
+
+	pthread_mutex_lock(&id->agent->lock);
+	err = vb_cm_data_came(&id->conn) ? 0 : -EINVAL;
+	if (!err)
+		tell(id, VB_CM_READY, NULL);
+	pthread_mutex_unlock(&id->agent->lock);
+	return err;
+}
+
+int vb_agent_state(struct vb_agent_id *id)
+{
+	int state;
+
+	pthread_mutex_lock(&id->agent->lock);
+	state = id->conn.state;
+	pthread_mutex_unlock(&id->agent->lock);
+	return state;
+}
+
+/* ---- What comes ---- */
+
+static struct vb_agent_id *find_listener(struct vb_agent *agent, const struct vb_cmport *at)
+{
+	for (struct vb_agent_id *id = agent->listeners; id; id = id->next_listener)
+		if (id->at.space == at->space && id->at.port == at->port &&
+		    vb_cmport_conflict(&id->at, at))
+			return id;
+	return NULL;
+}
+
+static void way_back(const struct vb_udp_datagram *d, struct vb_agent_path *path)
+{
+	memset(path, 0, sizeof(*path));
+	memcpy(path->own_gid, d->dest_gid, sizeof(path->own_gid));
+	memcpy(path->peer_gid, d->src_gid, sizeof(path->peer_gid));
+	path->traffic_class = d->traffic_class;
+	path->hop_limit = VB_UDP_HOPS;
+}
+
+static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const struct vb_cm_msg *msg,
+		  const struct vb_cm_ip *ip, const struct vb_udp_datagram *d)
+{
+	struct vb_agent_event event = {.what = VB_AGENT_REQUEST, .msg = msg, .ip = ip};
+	struct vb_cm_out out;
+	struct vb_agent_id *id;
+
+	/* Lost, as it were: it comes again. */
+	if (new_id(agent, &id))
+		return;
+	way_back(d, &id->path);
+	if (msg->attr == VB_CM_REQ)
+		vb_cm_take_req(&id->conn, msg);
+	else
+		vb_cm_take_sidr_req(&id->conn, msg);
+	list_hashed(id, msg);
+	event.id = id;
+	event.path = &id->path;
+	id->handler = listener->handler;
+	id->owner = listener->handler(listener->owner, &event);
+	if (id->owner)
+		return;
+	vb_cm_close(&id->conn, &out);
+	send_out(id, &out);
+	free_id(id);
+}
+
+/* One that has begun with this very request; or one whose peer must have begun anew, since it
+ * uses the same QP. */
+static struct vb_agent_id *find_begun(struct vb_agent *agent, const struct vb_cm_msg *msg,
+				      const struct vb_udp_datagram *d, struct vb_agent_id **stale)
+{
+	struct vb_agent_id *id;
+
+	*stale = NULL;
+	for (id = *bucket(agent, hash_key(msg)); id; id = id->next_hashed) {
+		if (id->conn.peer_qpn != hash_key(msg) ||
+		    memcmp(id->path.peer_gid, d->src_gid, sizeof(d->src_gid)) != 0)
+			continue;
+		if (id->conn.remote_id == msg->local_id && id->conn.tid == msg->tid)
+			return id;
+		if (msg->attr == VB_CM_REQ && id->conn.peer_guid == msg->ca_guid &&
+		    id->conn.state == VB_CM_ESTABLISHED)
+			*stale = id;
+	}
+	return NULL;
+}
+
+static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
+{
+	struct vb_cm_out out;
+
+	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
+	send_out(id, &out);
+	arm(id);
+	tell(id, (int)out.what, msg);
+}
+
+/* What is left of a connection whose peer has forgotten it. */
+static void end_stale(struct vb_agent_id *id)
+{
+	struct vb_cm_msg dreq = {.attr = VB_CM_DREQ, .local_id = id->conn.remote_id};
+
+	run(id, &dreq);
+}
+
+static bool request(struct vb_agent *agent, const struct vb_cm_msg *msg,
+		    const struct vb_udp_datagram *d)
+{
+	struct vb_agent_id *id, *stale, *listener;
+	struct vb_cmport at;
+	struct vb_cm_ip ip;
+
+	if (!vb_agent_service_port(msg, &ip, &at))
+		return false;
+	id = find_begun(agent, msg, d, &stale);
+	if (id) {
+		run(id, msg);
+		return true;
+	}
+	listener = find_listener(agent, &at);
+	if (!listener)
+		return false;
+	if (stale) {
+		struct vb_cm_out out;
+		struct vb_agent_path path;
+
+		end_stale(stale);
+		vb_cm_answer_unknown(msg, VB_CM_REJ_STALE_CONN, &out);
+		way_back(d, &path);
+		vb_agent_transmit(agent->engine, &path, vb_agent_inside(agent, path.peer_gid),
+				  out.bytes, false);
+		return true;
+	}
+	begin(agent, listener, msg, &ip, d);
+	return true;
+}
+
+static bool answer(struct vb_agent *agent, const struct vb_cm_msg *msg)
+{
+	uint32_t number = msg->attr == VB_CM_SIDR_REP ? msg->local_id : msg->remote_id;
+	struct vb_agent_id *id = vb_idtable_lookup(&agent->ids, number & (VB_AGENT_IDS - 1));
+
+	if (!id || id->conn.local_id != number)
+		return false;
+	run(id, msg);
+	return true;
+}
+
+void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
+		     const struct vb_packet *pkt, bool from_network)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+	const struct vb_op_row *op = vb_op_row(pkt->opcode);
+	struct vb_cm_msg msg;
+	bool mine = false;
+
+	if (op->service != VB_SVC_UD || pkt->qkey != VB_CM_QKEY ||
+	    !vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
+		return;
+	if (agent) {
+		pthread_mutex_lock(&agent->lock);
+		mine = vb_cm_to_service(&msg) ? request(agent, &msg, d) : answer(agent, &msg);
+		pthread_mutex_unlock(&agent->lock);
+	}
+	if (mine || (from_network && vb_agent_pass(engine, d, pkt)))
+		return;
+	vb_agent_refuse(engine, d, pkt, agent && vb_agent_inside(agent, d->src_gid));
+}
+
+/* ---- The thread ---- */
+
+static void expire(struct vb_agent *agent)
+{
+	uint64_t now = vb_now_ns(), next = VB_NEVER;
+	struct vb_agent_id *id, *due = NULL;
+	struct vb_agent_id **at = &agent->timed;
+
+	while ((id = *at)) {
+		if (id->conn.due_ns && id->conn.due_ns > now) {
+			if (id->conn.due_ns < next)
+				next = id->conn.due_ns;
+			at = &id->next_timed;
+			continue;
+		}
+		*at = id->next_timed;
+		id->timed = false;
+		if (id->conn.due_ns) {
+			id->next_timed = due;
+			due = id;
+		}
+	}
+	set_timer(agent, next);
+	while ((id = due)) {
+		struct vb_cm_out out;
+
+		due = id->next_timed;
+		vb_cm_expire(&id->conn, now, &out);
+		send_out(id, &out);
+		arm(id);
+		tell(id, (int)out.what, NULL);
+	}
+}
+
+void vb_agent_run(struct vb_engine *engine)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+	struct epoll_event events[8];
+	uint64_t expired;
+
+	if (!agent)
+		return;
+	for (int goes = 0; goes < GOES; goes++) {
+		int n = epoll_wait(agent->poll_fd, events, 8, 0);
+
+		if (n <= 0)
+			return;
+		for (int i = 0; i < n; i++) {
+			if (events[i].data.fd != agent->timer_fd) {
+				vb_wire_handed(engine, events[i].data.fd);
+				continue;
+			}
+			if (read(agent->timer_fd, &expired, sizeof(expired)) < 0)
+				continue;
+			pthread_mutex_lock(&agent->lock);
+			expire(agent);
+			pthread_mutex_unlock(&agent->lock);
+		}
+	}
+}
+
+static int free_visited(void *object, void *arg)
+{
+	(void)arg;
+	free(object);
+	return 0;
+}
+
+void vb_agent_close(struct vb_engine *engine)
+{
+	struct vb_agent *agent = atomic_exchange(&engine->agent, NULL);
+
+	if (!agent)
+		return;
+	vb_idtable_each(&agent->ids, free_visited, NULL);
+	free_agent(agent);
+}
+
+void vb_agent_forked(struct vb_engine *engine)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+
+	if (!agent)
+		return;
+	close(agent->poll_fd);
+	close(agent->timer_fd);
+	vb_agent_close_ports(agent);
+}

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#ifndef VB_ENGINE_AGENT_IMPL_H
+#define VB_ENGINE_AGENT_IMPL_H
+
+#include <pthread.h>
+
+#include "base/idtable.h"
+#include "engine/agent.h"
+#include "engine/engine.h"
+#include "host/cmports.h"
+
+/* What the files of the agent share. */
+
+/* Comm ids: the upper bits of a block of ours, a count, an index. */
+#define VB_AGENT_INDEX_BITS  16u
+#define VB_AGENT_IDS	     (1u << VB_AGENT_INDEX_BITS)
+#define VB_AGENT_BLOCK_SHIFT 20u
+
+#define VB_AGENT_BUCKETS 1024u
+
+/* A port of ours that has a socket. */
+struct vb_agent_port {
+	struct vb_agent_port *next;
+	struct vb_cmport at;
+	int fd;
+	uint32_t users;
+};
+
+/* Ports that may be chosen, of one space. */
+struct vb_agent_chosen {
+	struct vb_agent_chosen *next;
+	uint16_t space, base;
+	uint64_t used; /* bits */
+	int fd;
+};
+
+struct vb_agent {
+	struct vb_engine *engine;
+	struct vb_device *device;
+	pthread_mutex_t lock;	/* of all that follows */
+	int poll_fd, timer_fd;
+	struct vb_idtable ids; /* index -> id */
+	uint32_t count;	       /* of ids so far */
+	struct vb_agent_port *ports;
+	struct vb_agent_chosen *chosen;
+	struct vb_agent_id *listeners;
+	struct vb_agent_id *timed; /* those that are due sometime */
+	uint64_t next_ns;
+	struct vb_agent_id *by_qpn[VB_AGENT_BUCKETS]; /* passive sides, by the peer's QP number */
+};
+
+struct vb_agent_id {
+	struct vb_agent *agent;
+	vb_agent_handler *handler;
+	void *owner;
+	uint32_t index;
+	struct vb_agent_path path;
+	struct vb_cm_conn conn;
+	bool orphan; /* its owner has gone; it ends with its connection */
+	bool bound, listening, timed, hashed;
+	struct vb_cmport at;
+	struct vb_agent_port *port;	/* with a socket, or */
+	struct vb_agent_chosen *chosen; /* one of these */
+	struct vb_agent_id *next_listener, *next_timed, *next_hashed;
+};
+
+/** vb_agent_transmit() - Send a MAD
+ * @plain:  Not by way of faults
+ * Context: may be under the agent's lock
+ */
+void vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
+		       const uint8_t *mad, bool plain);
+
+/** vb_agent_inside() - Whether a GID is reached within the host */
+bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid);
+
+/** vb_agent_unbind() - Give the id's port back; under the lock */
+void vb_agent_unbind(struct vb_agent_id *id);
+
+/** vb_agent_close_ports() - All of them */
+void vb_agent_close_ports(struct vb_agent *agent);
+
+/** vb_agent_service_port() - The port that a request asks for
+ * Return:  false: it is not by IP address
+ */
+bool vb_agent_service_port(const struct vb_cm_msg *msg, struct vb_cm_ip *ip, struct vb_cmport *at);
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ports of this process's ids. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "engine/agent_impl.h"
+
+static bool same(const struct vb_cmport *a, const struct vb_cmport *b)
+{
+	return a->space == b->space && a->port == b->port && a->any == b->any && a->v6 == b->v6 &&
+	       a->only6 == b->only6 && !memcmp(a->addr, b->addr, sizeof(a->addr));
+}
+
+static struct vb_agent_port *find(struct vb_agent *agent, const struct vb_cmport *at)
+{
+	struct vb_agent_port *p;
+
+	for (p = agent->ports; p; p = p->next)
+		if (same(&p->at, at))
+			return p;
+	return NULL;
+}
+
+static bool listened(struct vb_agent *agent, const struct vb_agent_port *port)
+{
+	for (struct vb_agent_id *id = agent->listeners; id; id = id->next_listener)
+		if (id->port == port)
+			return true;
+	return false;
+}
+
+static int open_port(struct vb_agent *agent, const struct vb_cmport *at, struct vb_agent_port **out)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	struct vb_agent_port *port = calloc(1, sizeof(*port));
+	int err;
+
+	if (!port)
+		return -ENOMEM;
+	err = vb_cmport_claim(agent->engine->adapter->device, at, &port->fd);
+	if (err) {
+		free(port);
+		return err;
+	}
+	event.data.fd = port->fd;
+	if (epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, port->fd, &event)) {
+		err = -errno;
+		close(port->fd);
+		free(port);
+		return err;
+	}
+	port->at = *at;
+	port->users = 1;
+	port->next = agent->ports;
+	agent->ports = port;
+	*out = port;
+	return 0;
+}
+
+static void close_port(struct vb_agent *agent, struct vb_agent_port *port)
+{
+	if (--port->users)
+		return;
+	for (struct vb_agent_port **at = &agent->ports; *at; at = &(*at)->next)
+		if (*at == port) {
+			*at = port->next;
+			break;
+		}
+	close(port->fd);
+	free(port);
+}
+
+/* ---- Chosen ones ---- */
+
+static int choose_in(struct vb_agent_chosen *c, const char *device, uint16_t *number)
+{
+	for (uint32_t i = 0; i < VB_CMPORT_BLOCK; i++) {
+		uint16_t port = (uint16_t)(c->base + i);
+
+		if (c->used & 1ull << i || !vb_cmport_free(device, c->space, port))
+			continue;
+		c->used |= 1ull << i;
+		*number = port;
+		return 0;
+	}
+	return -EADDRINUSE;
+}
+
+static int choose(struct vb_agent *agent, uint16_t space, struct vb_agent_chosen **out,
+		  uint16_t *number)
+{
+	const char *device = agent->engine->adapter->device;
+	struct vb_agent_chosen *c;
+	uint32_t first;
+	int err;
+
+	for (c = agent->chosen; c; c = c->next)
+		if (c->space == space && c->used != UINT64_MAX && !choose_in(c, device, number)) {
+			*out = c;
+			return 0;
+		}
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return -ENOMEM;
+	/* At random, so that a process that follows does not get the same ports. */
+	memcpy(&first, agent->engine->adapter->id, sizeof(first));
+	err = vb_cmport_claim_block(device, space, first & 0xffffff, &c->base, &c->fd);
+	if (err) {
+		free(c);
+		return err;
+	}
+	c->space = space;
+	c->next = agent->chosen;
+	agent->chosen = c;
+	*out = c;
+	return choose_in(c, device, number);
+}
+
+/* ---- Ids ---- */
+
+static int bind_number(struct vb_agent_id *id, struct vb_cmport *at, bool reuse)
+{
+	struct vb_agent_port *port = find(id->agent, at);
+
+	if (port) {
+		if (!reuse || listened(id->agent, port))
+			return -EADDRINUSE;
+		port->users++;
+		id->port = port;
+		return 0;
+	}
+	return open_port(id->agent, at, &id->port);
+}
+
+int vb_agent_bind(struct vb_agent_id *id, struct vb_agent_bind *bind)
+{
+	struct vb_cmport at = {.space = bind->space,
+			       .port = bind->port,
+			       .any = bind->any,
+			       .v6 = bind->v6,
+			       .only6 = bind->only6};
+	int err = 0;
+
+	if (!at.any)
+		memcpy(at.addr, bind->addr, sizeof(at.addr));
+	pthread_mutex_lock(&id->agent->lock);
+	if (id->bound)
+		err = -EINVAL;
+	else if (at.port)
+		err = bind_number(id, &at, bind->reuse);
+	else
+		err = choose(id->agent, at.space, &id->chosen, &at.port);
+	if (!err) {
+		id->bound = true;
+		id->at = at;
+		bind->port = at.port;
+	}
+	pthread_mutex_unlock(&id->agent->lock);
+	return err;
+}
+
+void vb_agent_unbind(struct vb_agent_id *id)
+{
+	if (id->port)
+		close_port(id->agent, id->port);
+	if (id->chosen)
+		id->chosen->used &= ~(1ull << (id->at.port - id->chosen->base));
+	id->port = NULL;
+	id->chosen = NULL;
+	id->bound = false;
+}
+
+int vb_agent_listen(struct vb_agent_id *id)
+{
+	struct vb_agent *agent = id->agent;
+	int err = 0;
+
+	pthread_mutex_lock(&agent->lock);
+	if (!id->bound || id->conn.state != VB_CM_IDLE)
+		err = -EINVAL;
+	else if (!id->port)
+		err = open_port(agent, &id->at, &id->port);
+	else if (!id->listening && listened(agent, id->port))
+		err = -EADDRINUSE;
+	if (!err && !id->listening) {
+		id->listening = true;
+		id->next_listener = agent->listeners;
+		agent->listeners = id;
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return err;
+}
+
+void vb_agent_close_ports(struct vb_agent *agent)
+{
+	struct vb_agent_port *port;
+	struct vb_agent_chosen *c;
+
+	while ((port = agent->ports)) {
+		agent->ports = port->next;
+		close(port->fd);
+		free(port);
+	}
+	while ((c = agent->chosen)) {
+		agent->chosen = c->next;
+		close(c->fd);
+		free(c);
+	}
+}

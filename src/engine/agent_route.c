@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* How messages of connection management leave, and find their process. */
+#include <string.h>
+
+#include "engine/agent_impl.h"
+#include "engine/wire.h"
+#include "host/discover.h"
+#include "object/device.h"
+#include "object/gid.h"
+
+/* Ports of UDP: one flow. */
+#define FLOW 1u
+
+static void describe(struct vb_packet *pkt)
+{
+	*pkt = (struct vb_packet){
+		/* As Linux sends them. */
+		.ack_req = true,      .pkey = VB_PKEY_DEFAULT, .dest_qpn = VB_CM_QPN,
+		.src_qpn = VB_CM_QPN, .qkey = VB_CM_QKEY,      .payload_len = VB_MAD_LEN,
+	};
+	vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_ONLY, VB_EXTRA_NONE, &pkt->opcode);
+}
+
+void vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
+		       const uint8_t *mad, bool plain)
+{
+	struct vb_udp_path udp = {.traffic_class = path->traffic_class,
+				  .hop_limit = path->hop_limit,
+				  .flow = FLOW,
+				  .inside = inside};
+	struct vb_udp_burst *burst;
+	struct vb_packet pkt;
+	uint8_t *to;
+
+	describe(&pkt);
+	memcpy(udp.own_gid, path->own_gid, sizeof(udp.own_gid));
+	memcpy(udp.dest_gid, path->peer_gid, sizeof(udp.dest_gid));
+	udp.ifindex = vb_device_find(engine->adapter->device)->ifindex;
+	burst = vb_wire_begin(engine, &udp);
+	if (!burst)
+		return;
+	to = vb_wire_room(engine, burst, &pkt);
+	if (to) {
+		memcpy(to, mad, VB_MAD_LEN);
+		vb_wire_add(engine, burst, &pkt);
+	}
+	if (plain)
+		vb_wire_end_plain(engine, burst);
+	else
+		vb_wire_end(engine, burst);
+}
+
+bool vb_agent_service_port(const struct vb_cm_msg *msg, struct vb_cm_ip *ip, struct vb_cmport *at)
+{
+	memset(at, 0, sizeof(*at));
+	if (msg->service_id >> 32 || !(msg->service_id >> 16) ||
+	    !vb_cm_ip_parse(msg->private_data, ip))
+		return false;
+	at->space = (uint16_t)(msg->service_id >> 16);
+	at->port = (uint16_t)msg->service_id;
+	at->v6 = ip->version == 6;
+	memcpy(at->addr, ip->dst, sizeof(at->addr));
+	if (!at->v6) {
+		memset(at->addr, 0, 10);
+		memset(at->addr + 10, 0xff, 2);
+	}
+	return true;
+}
+
+/* The sockets that may stand for a port, the narrowest first. */
+static bool pass_to_port(struct vb_engine *engine, struct vb_udp_datagram *d,
+			 const struct vb_cmport *at)
+{
+	struct vb_cmport any = {.space = at->space, .port = at->port, .any = true};
+	const char *device = engine->adapter->device;
+	struct sockaddr_un to;
+	socklen_t len = vb_cmport_address(device, at, &to);
+
+	if (vb_wire_deliver(engine, d, &to, len))
+		return true;
+	if (!at->v6) {
+		len = vb_cmport_address(device, &any, &to);
+		if (vb_wire_deliver(engine, d, &to, len))
+			return true;
+	}
+	any.v6 = true;
+	len = vb_cmport_address(device, &any, &to);
+	if (vb_wire_deliver(engine, d, &to, len))
+		return true;
+	any.only6 = true;
+	len = vb_cmport_address(device, &any, &to);
+	return at->v6 && vb_wire_deliver(engine, d, &to, len);
+}
+
+bool vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d, const struct vb_packet *pkt)
+{
+	struct vb_cm_msg msg;
+	struct vb_cm_ip ip;
+	struct vb_cmport at;
+	struct sockaddr_un to;
+	socklen_t len;
+
+	/* Nobody has to be told about what is no message. */
+	if (!vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
+		return true;
+	if (vb_cm_to_service(&msg))
+		return vb_agent_service_port(&msg, &ip, &at) && pass_to_port(engine, d, &at);
+	len = vb_block_address(engine->adapter->device,
+			       (msg.attr == VB_CM_SIDR_REP ? msg.local_id : msg.remote_id) >>
+				       VB_AGENT_BLOCK_SHIFT,
+			       &to);
+	return vb_wire_deliver(engine, d, &to, len);
+}
+
+void vb_agent_refuse(struct vb_engine *engine, const struct vb_udp_datagram *d,
+		     const struct vb_packet *pkt, bool inside)
+{
+	struct vb_agent_path back = {.hop_limit = VB_UDP_HOPS, .traffic_class = d->traffic_class};
+	struct vb_cm_msg msg;
+	struct vb_cm_out out;
+
+	if (!vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
+		return;
+	vb_cm_answer_unknown(&msg, VB_CM_REJ_INVALID_SERVICE_ID, &out);
+	memcpy(back.own_gid, d->dest_gid, sizeof(back.own_gid));
+	memcpy(back.peer_gid, d->src_gid, sizeof(back.peer_gid));
+	if (out.send)
+		vb_agent_transmit(engine, &back, inside, out.bytes, inside);
+}

@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "host/cmports.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "object/gid.h"
+
+/* Where Linux has none to read. */
+#define RANGE_FIRST 32768u
+#define RANGE_LAST  60999u
+
+static socklen_t name_length(int len)
+{
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+static int put_prefix(const char *device, uint16_t space, uint16_t port, char *name, size_t size)
+{
+	return snprintf(name, size, "verbena/%.40s/cm/%x/%u/", device, space, port);
+}
+
+static const char *any_name(const struct vb_cmport *port)
+{
+	return !port->v6 ? "4" : port->only6 ? "6only" : "6";
+}
+
+socklen_t vb_cmport_address(const char *device, const struct vb_cmport *port,
+			    struct sockaddr_un *address)
+{
+	char *name = address->sun_path + 1;
+	const size_t room = sizeof(address->sun_path) - 1;
+	int len;
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	len = put_prefix(device, port->space, port->port, name, room);
+	if (port->any)
+		return name_length(len +
+				   snprintf(name + len, room - (size_t)len, "%s", any_name(port)));
+	for (int i = 0; i < 16; i++)
+		len += snprintf(name + len, room - (size_t)len, "%02x", port->addr[i]);
+	return name_length(len);
+}
+
+/* The part of a name that says where. */
+static bool parse_where(const char *where, struct vb_cmport *port)
+{
+	unsigned int byte;
+
+	memset(port, 0, sizeof(*port));
+	port->any = true;
+	port->only6 = !strcmp(where, "6only");
+	port->v6 = port->only6 || !strcmp(where, "6");
+	if (port->v6 || !strcmp(where, "4"))
+		return true;
+	port->any = false;
+	if (strlen(where) != 32)
+		return false;
+	for (int i = 0; i < 16; i++) {
+		if (sscanf(where + 2 * i, "%2x", &byte) != 1)
+			return false;
+		port->addr[i] = (uint8_t)byte;
+	}
+	port->v6 = !vb_gid_is_v4(port->addr);
+	return true;
+}
+
+static bool covers(const struct vb_cmport *any, const struct vb_cmport *other)
+{
+	return any->v6 == other->v6 || (any->v6 && !any->only6);
+}
+
+bool vb_cmport_conflict(const struct vb_cmport *a, const struct vb_cmport *b)
+{
+	if (a->any && b->any)
+		return covers(a, b) || covers(b, a);
+	if (a->any)
+		return covers(a, b);
+	if (b->any)
+		return covers(b, a);
+	return !memcmp(a->addr, b->addr, sizeof(a->addr));
+}
+
+static int new_socket(void)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static bool taken(int fd, const char *device, const struct vb_cmport *port)
+{
+	struct sockaddr_un address;
+	socklen_t len = vb_cmport_address(device, port, &address);
+
+	return !connect(fd, (struct sockaddr *)&address, len);
+}
+
+/* Whoever binds every address has to see those bound at one. Their names are in a list that the
+ * kernel shows to everybody; where it cannot be read, a conflict goes unseen. */
+static bool conflict_listed(const char *device, const struct vb_cmport *port)
+{
+	char prefix[108], line[512];
+	FILE *list = fopen("/proc/net/unix", "re");
+	int seen = 0;
+
+	if (!list)
+		return false;
+	put_prefix(device, port->space, port->port, prefix, sizeof(prefix));
+	while (seen < 2 && fgets(line, sizeof(line), list)) {
+		const char *name = strchr(line, '@');
+		struct vb_cmport other;
+
+		line[strcspn(line, "\n")] = '\0';
+		if (!name || strncmp(name + 1, prefix, strlen(prefix)) != 0 ||
+		    !parse_where(name + 1 + strlen(prefix), &other) ||
+		    !vb_cmport_conflict(port, &other))
+			continue;
+		seen++;
+	}
+	fclose(list);
+	/* One of them is ours. */
+	return seen > 1;
+}
+
+/* Whoever binds one address asks for the three names that mean every address. */
+static bool conflict_asked(const char *device, const struct vb_cmport *port)
+{
+	static const struct vb_cmport anys[] = {
+		{.any = true},
+		{.any = true, .v6 = true},
+		{.any = true, .v6 = true, .only6 = true},
+	};
+	int fd = new_socket();
+	bool found = false;
+
+	for (int i = 0; i < 3 && !found && fd >= 0; i++) {
+		struct vb_cmport any = anys[i];
+
+		any.space = port->space;
+		any.port = port->port;
+		found = vb_cmport_conflict(&any, port) && taken(fd, device, &any);
+	}
+	if (fd >= 0)
+		close(fd);
+	return found;
+}
+
+int vb_cmport_claim(const char *device, const struct vb_cmport *port, int *fd)
+{
+	struct sockaddr_un address;
+	socklen_t len = vb_cmport_address(device, port, &address);
+
+	*fd = new_socket();
+	if (*fd < 0)
+		return *fd;
+	if (bind(*fd, (struct sockaddr *)&address, len)) {
+		int err = -errno;
+
+		close(*fd);
+		return err;
+	}
+	/* Ours is there by now: of two that come at once at least one sees the other. */
+	if (port->any ? conflict_listed(device, port) : conflict_asked(device, port)) {
+		close(*fd);
+		return -EADDRINUSE;
+	}
+	return 0;
+}
+
+bool vb_cmport_free(const char *device, uint16_t space, uint16_t port)
+{
+	struct vb_cmport v4 = {.space = space, .port = port, .any = true};
+	struct vb_cmport v6 = v4, only6;
+	int fd = new_socket();
+	bool found;
+
+	if (fd < 0)
+		return true;
+	v6.v6 = true;
+	only6 = v6;
+	only6.only6 = true;
+	found = taken(fd, device, &v4) || taken(fd, device, &v6) || taken(fd, device, &only6);
+	close(fd);
+	return !found;
+}
+
+static void range(uint32_t *first, uint32_t *last)
+{
+	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+
+	*first = RANGE_FIRST;
+	*last = RANGE_LAST;
+	if (!file)
+		return;
+	if (fscanf(file, "%u %u", first, last) != 2 || *last > 65535 ||
+	    *last - *first < 2 * VB_CMPORT_BLOCK || *first > *last) {
+		*first = RANGE_FIRST;
+		*last = RANGE_LAST;
+	}
+	fclose(file);
+}
+
+int vb_cmport_claim_block(const char *device, uint16_t space, uint32_t first, uint16_t *base,
+			  int *fd)
+{
+	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	uint32_t low, high, blocks;
+	int err = -EADDRINUSE;
+
+	range(&low, &high);
+	low = (low + VB_CMPORT_BLOCK - 1) / VB_CMPORT_BLOCK;
+	blocks = (high + 1) / VB_CMPORT_BLOCK - low;
+	*fd = new_socket();
+	if (*fd < 0)
+		return *fd;
+	for (uint32_t i = 0; i < blocks; i++) {
+		uint32_t block = low + (first + i) % blocks;
+		int len = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
+				   "verbena/%.40s/cm/%x/chosen/%u", device, space, block);
+
+		if (!bind(*fd, (struct sockaddr *)&address, name_length(len))) {
+			*base = (uint16_t)(block * VB_CMPORT_BLOCK);
+			return 0;
+		}
+		err = -errno;
+		if (err != -EADDRINUSE)
+			break;
+	}
+	close(*fd);
+	return err;
+}
