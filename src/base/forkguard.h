@@ -26,6 +26,8 @@ enum vb_fork_lock {
 	VB_FORK_LOCK_DEVICES,  /* host/discover.c */
 	VB_FORK_LOCK_ADAPTER,  /* the process's part of the adapter */
 	VB_FORK_LOCK_SETTINGS, /* base/settings.c */
+	VB_FORK_LOCK_CM,       /* rdmacm: channels and events */
+	VB_FORK_LOCK_CM_DEVICES,
 	VB_FORK_LOCK_COUNT
 };
 

@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Event channels, and the events in them. */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "rdmacm/cm.h"
+
+static struct cm_channel *channel_of(struct rdma_event_channel *channel)
+{
+	return (struct cm_channel *)(void *)channel;
+}
+
+struct rdma_event_channel *rdma_create_event_channel(void)
+{
+	struct cm_device *devices;
+	struct cm_channel *c;
+
+	if (!cm_devices(&devices))
+		return NULL;
+	c = calloc(1, sizeof(*c));
+	if (!c)
+		return vb_fail_null(VB_RULE_CM_MEMORY, "an event channel");
+	c->last = &c->first;
+	/* Not a pipe: what is removed from the queue must not stay readable. */
+	c->channel.fd = eventfd(0, EFD_CLOEXEC);
+	if (c->channel.fd < 0) {
+		free(c);
+		return vb_fail_null(VB_RULE_CM_DESCRIPTORS, "an event channel: %s",
+				    strerror(errno));
+	}
+	return &c->channel;
+}
+
+void rdma_destroy_event_channel(struct rdma_event_channel *channel)
+{
+	close(channel->fd);
+	free(channel_of(channel));
+}
+
+/* ---- The queue, under the lock ---- */
+
+/* The descriptor holds 1 exactly while something is there, so that neither call waits. */
+static void tell_readable(struct cm_channel *c)
+{
+	uint64_t one = 1;
+
+	if (write(c->channel.fd, &one, sizeof(one)) < 0)
+		return;
+}
+
+static void tell_empty(struct cm_channel *c)
+{
+	uint64_t value;
+
+	if (!c->first && read(c->channel.fd, &value, sizeof(value)) < 0)
+		return;
+}
+
+static void put(struct cm_channel *c, struct cm_event *event)
+{
+	bool was_empty = !c->first;
+
+	event->next = NULL;
+	*c->last = event;
+	c->last = &event->next;
+	if (was_empty)
+		tell_readable(c);
+}
+
+static struct cm_event *get(struct cm_channel *c)
+{
+	struct cm_event *event = c->first;
+
+	if (!event)
+		return NULL;
+	c->first = event->next;
+	if (!c->first)
+		c->last = &c->first;
+	tell_empty(c);
+	return event;
+}
+
+/* Take those out that are an id's. */
+static struct cm_event *take_out(struct cm_channel *c, const struct cm_id *id)
+{
+	struct cm_event *out = NULL, **end = &out, **at = &c->first;
+	bool was_empty = !c->first;
+
+	while (*at) {
+		struct cm_event *event = *at;
+
+		if (event->counts != id && event->id != id) {
+			at = &event->next;
+			continue;
+		}
+		*at = event->next;
+		event->next = NULL;
+		*end = event;
+		end = &event->next;
+	}
+	c->last = at;
+	if (!was_empty)
+		tell_empty(c);
+	return out;
+}
+
+struct cm_event *cm_channel_forget(struct cm_id *id)
+{
+	struct cm_event *events, *requests = NULL;
+
+	cm_lock();
+	events = take_out(channel_of(id->id.channel), id);
+	cm_unlock();
+	while (events) {
+		struct cm_event *event = events;
+
+		events = event->next;
+		if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != id) {
+			event->next = requests;
+			requests = event;
+		} else {
+			free(event);
+		}
+	}
+	return requests;
+}
+
+/* ---- Events ---- */
+
+struct cm_event *cm_event_new(struct cm_id *id, int type, int status)
+{
+	struct cm_event *event = calloc(1, sizeof(*event));
+
+	if (!event)
+		return vb_fail_null(VB_RULE_CM_MEMORY, "an event");
+	event->id = id;
+	event->counts = id;
+	event->event.id = &id->id;
+	event->event.event = (enum rdma_cm_event_type)type;
+	event->event.status = status;
+	return event;
+}
+
+void cm_event_post(struct cm_event *event)
+{
+	cm_lock();
+	put(channel_of(event->counts->id.channel), event);
+	cm_unlock();
+}
+
+int cm_event_report(struct cm_id *id, int type, int status)
+{
+	struct cm_event *event = cm_event_new(id, type, status);
+
+	if (!event)
+		return -1;
+	cm_event_post(event);
+	return 0;
+}
+
+/* The library's own part of an event. */
+static void act_on(struct cm_event *event)
+{
+	switch (event->event.event) {
+	case RDMA_CM_EVENT_CONNECT_RESPONSE:
+		cm_reply_arrived(event);
+		break;
+	case RDMA_CM_EVENT_REJECTED:
+		cm_qp_error(event->id);
+		break;
+	case RDMA_CM_EVENT_MULTICAST_JOIN:
+		cm_joined(event);
+		break;
+	default:
+		break;
+	}
+}
+
+static bool waits(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && !(flags & O_NONBLOCK);
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
+{
+	struct cm_channel *c = channel_of(channel);
+	struct pollfd readable = {.fd = channel->fd, .events = POLLIN};
+	struct cm_event *event;
+
+	if (!out)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
+	for (;;) {
+		cm_lock();
+		event = get(c);
+		if (event)
+			event->counts->given_out++;
+		cm_unlock();
+		if (event)
+			break;
+		if (!waits(channel->fd))
+			return vb_fail_minus1(VB_RULE_CM_NO_EVENT, "channel fd=%d", channel->fd);
+		/* A signal ends the call, as it ends the system call of the real library. */
+		if (poll(&readable, 1, -1) < 0)
+			return -1;
+	}
+	act_on(event);
+	*out = &event->event;
+	return 0;
+}
+
+int rdma_ack_cm_event(struct rdma_cm_event *acked)
+{
+	struct cm_event *event = (struct cm_event *)(void *)acked;
+
+	if (!event)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
+	cm_lock();
+	event->counts->given_out--;
+	pthread_cond_broadcast(&event->counts->acked);
+	cm_unlock();
+	free(event);
+	return 0;
+}
+
+void cm_wait_acked(struct cm_id *id)
+{
+	cm_lock();
+	if (id->given_out)
+		vb_explain(VB_RULE_CM_UNACKED, "id %p waits for %u event%s not acknowledged",
+			   (void *)id, id->given_out, id->given_out == 1 ? "" : "s");
+	while (id->given_out)
+		pthread_cond_wait(&id->acked, vb_fork_lock(VB_FORK_LOCK_CM));
+	cm_unlock();
+}
+
+/* ---- Moving ---- */
+
+int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
+{
+	struct cm_id *id = cm_id_of(rid);
+	struct rdma_event_channel *before = rid->channel, *own = NULL;
+	struct cm_event *events;
+	bool was_sync = id->sync;
+
+	if (!channel) {
+		own = rdma_create_event_channel();
+		if (!own)
+			return -1;
+		channel = own;
+	}
+	if (id->id.event)
+		rdma_ack_cm_event(id->id.event);
+	id->id.event = NULL;
+	cm_lock();
+	events = take_out(channel_of(before), id);
+	rid->channel = channel;
+	id->sync = own != NULL;
+	while (events) {
+		struct cm_event *event = events;
+
+		events = event->next;
+		put(channel_of(channel), event);
+	}
+	cm_unlock();
+	cm_wait_acked(id);
+	if (was_sync)
+		rdma_destroy_event_channel(before);
+	return 0;
+}
+
+void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
+		     struct rdma_cm_event *request)
+{
+	struct cm_event *event = (struct cm_event *)(void *)request, *queued;
+
+	cm_lock();
+	queued = take_out(channel_of(id->id.channel), id);
+	id->id.channel = channel;
+	id->sync = true;
+	while (queued) {
+		struct cm_event *one = queued;
+
+		queued = one->next;
+		put(channel_of(channel), one);
+	}
+	event->counts->given_out--;
+	pthread_cond_broadcast(&event->counts->acked);
+	event->counts = id;
+	id->given_out++;
+	id->id.event = request;
+	cm_unlock();
+}
+
+int rdma_write_cm_event(struct rdma_cm_id *rid, enum rdma_cm_event_type type, int status,
+			uint64_t arg)
+{
+	struct cm_event *event;
+
+	if ((int)type != VB_CM_EVENT_USER)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event=%d, want RDMA_CM_EVENT_USER",
+				      (int)type);
+	event = cm_event_new(cm_id_of(rid), (int)type, status);
+	if (!event)
+		return -1;
+	/* Newer headers call this place param.arg. */
+	memcpy(&event->event.param, &arg, sizeof(arg));
+	cm_event_post(event);
+	return 0;
+}
