@@ -42,20 +42,29 @@ static void fill_conn(struct cm_event *event, const struct vb_cm_msg *msg, size_
 	conn->qp_num = msg->qpn;
 }
 
+/* What the peer says holds until this side says less: a program that moves its QP itself may
+ * ask for the attributes before it accepts. */
 static void note_peer(struct cm_id *id, const struct vb_cm_msg *msg)
 {
 	struct cm_peer *peer = &id->peer;
+	const struct ibv_device_attr *attr = &id->device->attr;
 
 	peer->qpn = msg->qpn;
 	peer->psn = msg->psn;
 	peer->responder_resources = msg->depth;
 	peer->initiator_depth = msg->resources;
 	peer->rnr_retry_count = msg->rnr_retries;
+	id->responder_resources =
+		msg->depth < attr->max_qp_rd_atom ? msg->depth : (uint8_t)attr->max_qp_rd_atom;
+	id->initiator_depth = msg->resources < attr->max_qp_init_rd_atom
+				      ? msg->resources
+				      : (uint8_t)attr->max_qp_init_rd_atom;
 	peer->ece.vendor_id = msg->vendor_id;
 	peer->ece.comp_mask = 0;
 	peer->ece.options = msg->attr_mod;
 	if (msg->attr == VB_CM_REQ) {
 		peer->retry_count = msg->retries;
+		id->retry_count = msg->retries;
 		peer->mtu = msg->mtu;
 		peer->ack_timeout = msg->path.ack_timeout;
 	}

@@ -43,6 +43,17 @@ static int check_parents(struct vb_context *ctx, struct ibv_pd *pd,
 	return vb_check_object(ctx, &ctx->srqs, attr->srq->handle, attr->srq, "SRQ");
 }
 
+/* Programs rely on it without asking: what a list of elements takes, inline data may take too
+ * (as rxe has it, and adapters by the way they are made). */
+static uint32_t inline_room(const struct vb_device *device, const struct ibv_qp_cap *cap)
+{
+	uint32_t list = cap->max_send_sge * (uint32_t)sizeof(struct ibv_sge);
+
+	if (list > device->max_inline_data)
+		list = device->max_inline_data;
+	return list > cap->max_inline_data ? list : cap->max_inline_data;
+}
+
 static void init_public(struct vb_qp *qp, struct vb_context *ctx, struct ibv_pd *pd,
 			const struct ibv_qp_init_attr *attr)
 {
@@ -60,6 +71,7 @@ static void init_public(struct vb_qp *qp, struct vb_context *ctx, struct ibv_pd 
 	pthread_cond_init(&ibv->cond, NULL);
 	pthread_mutex_init(&qp->lock, NULL);
 	qp->cap = attr->cap;
+	qp->cap.max_inline_data = inline_room(ctx->device, &attr->cap);
 	if (attr->srq) {
 		qp->srq = vb_srq_of(attr->srq);
 		qp->cap.max_recv_wr = 0;
