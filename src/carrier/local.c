@@ -33,7 +33,8 @@ static void run(struct vb_target_call *c, const struct vb_local_request *request
 	}
 	vb_target_describe(c, request->qpn, &qp);
 	respond(c, &qp, request, res);
-	res->recv_before = res->verdict == VB_V_DROP_NO_RECV && c->index;
+	res->recv_before =
+		(res->verdict == VB_V_DROP_NO_RECV || res->verdict == VB_V_RNR) && c->index;
 	/* A receive that several may take was taken for this message and not used. */
 	if (c->taken && c->row.rq_shared)
 		vb_arrival_void(&c->arrival->word, c->taken);

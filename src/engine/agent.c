@@ -38,6 +38,7 @@ static void free_agent(struct vb_agent *agent)
 	if (agent->timer_fd >= 0)
 		close(agent->timer_fd);
 	vb_agent_close_ports(agent);
+	vb_agent_life_close(agent);
 	vb_idtable_fini(&agent->ids);
 	pthread_mutex_destroy(&agent->lock);
 	free(agent);
@@ -55,6 +56,7 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 	agent->next_ns = VB_NEVER;
 	pthread_mutex_init(&agent->lock, NULL);
 	vb_idtable_init(&agent->ids, 1, VB_AGENT_IDS - 1);
+	agent->life_fd = -1;
 	agent->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	event.data.fd = agent->timer_fd;
@@ -63,6 +65,7 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 		free_agent(agent);
 		return NULL;
 	}
+	vb_agent_life_open(agent);
 	return agent;
 }
 
@@ -253,8 +256,14 @@ static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 	struct vb_agent *agent = id->agent;
 
 	if (out->send)
-		vb_agent_transmit(agent->engine, &id->path,
-				  vb_agent_inside(agent, id->path.peer_gid), out->bytes, false);
+		vb_agent_transmit(agent->engine, &id->path, id->inside, out->bytes, false);
+}
+
+/* From now on its peer is known: within the host its end will be seen. */
+static void watch_peer(struct vb_agent_id *id)
+{
+	if (id->conn.remote_id && id->conn.state != VB_CM_SIDR_RCVD && id->inside)
+		vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
 }
 
 /* Tell the owner; an orphan ends where there is nothing left to repeat. */
@@ -330,8 +339,10 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 	pthread_mutex_lock(&id->agent->lock);
 	if (id->listening || !step(id, msg, &out))
 		err = -EINVAL;
-	if (!err && path)
+	if (!err && path) {
 		id->path = *path;
+		id->inside = vb_agent_inside(id->agent, path->peer_gid);
+	}
 	send_out(id, &out);
 	arm(id);
 	pthread_mutex_unlock(&id->agent->lock);
@@ -391,11 +402,13 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	if (new_id(agent, &id))
 		return;
 	way_back(d, &id->path);
+	id->inside = vb_agent_inside(agent, id->path.peer_gid);
 	if (msg->attr == VB_CM_REQ)
 		vb_cm_take_req(&id->conn, msg);
 	else
 		vb_cm_take_sidr_req(&id->conn, msg);
 	list_hashed(id, msg);
+	watch_peer(id);
 	event.id = id;
 	event.path = &id->path;
 	id->handler = listener->handler;
@@ -435,7 +448,60 @@ static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
 	send_out(id, &out);
 	arm(id);
+	if (out.what == VB_CM_REPLY)
+		watch_peer(id);
 	tell(id, (int)out.what, msg);
+}
+
+/* Its process is gone: what it would have said at its end is said for it. */
+static void die(struct vb_agent_id *id)
+{
+	struct vb_cm_msg msg = {.local_id = id->conn.remote_id, .reason = VB_CM_REJ_TIMEOUT};
+
+	switch (id->conn.state) {
+	case VB_CM_REQ_RCVD:
+	case VB_CM_REP_SENT:
+	case VB_CM_REP_RCVD:
+		msg.attr = VB_CM_REJ;
+		break;
+	case VB_CM_ESTABLISHED:
+		msg.attr = VB_CM_DREQ;
+		break;
+	case VB_CM_DREQ_SENT:
+		msg.attr = VB_CM_DREP;
+		break;
+	default:
+		return;
+	}
+	run(id, &msg);
+}
+
+/* Numbers of those to be told: the table must not be changed while it is walked. */
+struct bereaved {
+	uint32_t block, n, *index;
+};
+
+static int collect(void *object, void *arg)
+{
+	struct vb_agent_id *id = object;
+	struct bereaved *b = arg;
+
+	if (id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT == b->block && id->inside)
+		b->index[b->n++] = id->index;
+	return 0;
+}
+
+static void died(struct vb_agent *agent, uint32_t block)
+{
+	struct bereaved b = {.block = block};
+
+	b.index = calloc(vb_idtable_count(&agent->ids) + 1, sizeof(*b.index));
+	if (!b.index)
+		return;
+	vb_idtable_each(&agent->ids, collect, &b);
+	for (uint32_t i = 0; i < b.n; i++)
+		die(vb_idtable_lookup(&agent->ids, b.index[i]));
+	free(b.index);
 }
 
 /* What is left of a connection whose peer has forgotten it. */
@@ -544,11 +610,31 @@ static void expire(struct vb_agent *agent)
 	}
 }
 
+/* Of one descriptor. */
+static void run_event(struct vb_agent *agent, const struct epoll_event *event)
+{
+	int fd = event->data.fd;
+	uint64_t expired;
+	uint32_t dead;
+	bool life;
+
+	if (fd == agent->timer_fd && read(fd, &expired, sizeof(expired)) < 0)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	if (fd == agent->timer_fd)
+		expire(agent);
+	life = fd == agent->timer_fd || vb_agent_life_event(agent, event, &dead);
+	if (life && fd != agent->timer_fd && dead)
+		died(agent, dead);
+	pthread_mutex_unlock(&agent->lock);
+	if (!life)
+		vb_wire_handed(agent->engine, fd);
+}
+
 void vb_agent_run(struct vb_engine *engine)
 {
 	struct vb_agent *agent = atomic_load(&engine->agent);
 	struct epoll_event events[8];
-	uint64_t expired;
 
 	if (!agent)
 		return;
@@ -557,17 +643,8 @@ void vb_agent_run(struct vb_engine *engine)
 
 		if (n <= 0)
 			return;
-		for (int i = 0; i < n; i++) {
-			if (events[i].data.fd != agent->timer_fd) {
-				vb_wire_handed(engine, events[i].data.fd);
-				continue;
-			}
-			if (read(agent->timer_fd, &expired, sizeof(expired)) < 0)
-				continue;
-			pthread_mutex_lock(&agent->lock);
-			expire(agent);
-			pthread_mutex_unlock(&agent->lock);
-		}
+		for (int i = 0; i < n; i++)
+			run_event(agent, &events[i]);
 	}
 }
 
@@ -588,6 +665,33 @@ void vb_agent_close(struct vb_engine *engine)
 	free_agent(agent);
 }
 
+static int say_goodbye(void *object, void *arg)
+{
+	struct vb_agent_id *id = object;
+	struct vb_cm_out out;
+
+	(void)arg;
+	vb_cm_close(&id->conn, &out);
+	send_out(id, &out);
+	return 0;
+}
+
+/* The process ends, whatever its threads hold: each peer is told once. */
+static void farewell(struct vb_engine *engine)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+
+	if (!agent || !vb_adapter_alive(engine->adapter) || pthread_mutex_trylock(&agent->lock))
+		return;
+	vb_idtable_each(&agent->ids, say_goodbye, NULL);
+	pthread_mutex_unlock(&agent->lock);
+}
+
+__attribute__((destructor)) static void at_exit(void)
+{
+	vb_engine_each(farewell);
+}
+
 void vb_agent_forked(struct vb_engine *engine)
 {
 	struct vb_agent *agent = atomic_load(&engine->agent);
@@ -597,4 +701,5 @@ void vb_agent_forked(struct vb_engine *engine)
 	close(agent->poll_fd);
 	close(agent->timer_fd);
 	vb_agent_close_ports(agent);
+	vb_agent_life_close(agent);
 }

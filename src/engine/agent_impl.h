@@ -3,6 +3,7 @@
 #define VB_ENGINE_AGENT_IMPL_H
 
 #include <pthread.h>
+#include <sys/epoll.h>
 
 #include "base/idtable.h"
 #include "engine/agent.h"
@@ -34,15 +35,24 @@ struct vb_agent_chosen {
 	int fd;
 };
 
+/* A stream to another process of this host, or from one. */
+struct vb_agent_life {
+	struct vb_agent_life *next;
+	uint32_t block; /* whose end it shows; 0: it watches us */
+	int fd;
+};
+
 struct vb_agent {
 	struct vb_engine *engine;
 	struct vb_device *device;
-	pthread_mutex_t lock;	/* of all that follows */
+	pthread_mutex_t lock; /* of all that follows */
 	int poll_fd, timer_fd;
 	struct vb_idtable ids; /* index -> id */
 	uint32_t count;	       /* of ids so far */
 	struct vb_agent_port *ports;
 	struct vb_agent_chosen *chosen;
+	int life_fd; /* others connect to it; -1 none */
+	struct vb_agent_life *lives;
 	struct vb_agent_id *listeners;
 	struct vb_agent_id *timed; /* those that are due sometime */
 	uint64_t next_ns;
@@ -55,6 +65,7 @@ struct vb_agent_id {
 	void *owner;
 	uint32_t index;
 	struct vb_agent_path path;
+	bool inside; /* its peer is of this host */
 	struct vb_cm_conn conn;
 	bool orphan; /* its owner has gone; it ends with its connection */
 	bool bound, listening, timed, hashed;
@@ -79,6 +90,24 @@ void vb_agent_unbind(struct vb_agent_id *id);
 
 /** vb_agent_close_ports() - All of them */
 void vb_agent_close_ports(struct vb_agent *agent);
+
+/* ---- Who is alive: agent_life.c; under the lock ---- */
+
+/** vb_agent_life_open() - Let others see our end */
+void vb_agent_life_open(struct vb_agent *agent);
+
+/** vb_agent_life_watch() - See the end of the process of a block */
+void vb_agent_life_watch(struct vb_agent *agent, uint32_t block);
+
+/** vb_agent_life_event() - Something happened at a descriptor
+ * @event:  As epoll_wait() gave it: the number may be another descriptor's by now
+ * @dead:   Receives the block of a process that has ended, 0 none
+ * Return:  false: it is none of these
+ */
+bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event, uint32_t *dead);
+
+/** vb_agent_life_close() - Close all */
+void vb_agent_life_close(struct vb_agent *agent);
 
 /** vb_agent_service_port() - The port that a request asks for
  * Return:  false: it is not by IP address

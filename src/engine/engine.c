@@ -143,3 +143,12 @@ int vb_engine_each_context(int (*visit)(struct vb_context *ctx, void *arg), void
 	pthread_mutex_unlock(&list_lock);
 	return found;
 }
+
+void vb_engine_each(void (*visit)(struct vb_engine *engine))
+{
+	if (pthread_mutex_trylock(&list_lock))
+		return;
+	for (struct vb_engine *engine = list; engine; engine = engine->next)
+		visit(engine);
+	pthread_mutex_unlock(&list_lock);
+}

@@ -428,6 +428,21 @@ static void ask_less_often(struct vb_sq *sq, enum vb_verdict verdict, struct vb_
 	next->deadline_ns += extra;
 }
 
+/* The same moment before a receiver that has taken messages is given up as not ready: two
+ * programs that share a processor fall behind by whole time slices, which no adapter's peer does.
+ * Programs that allow no retry (rnr_retry 0) rely on a receiver that keeps up. */
+static bool last_moment(struct vb_sq *sq, const struct vb_msg_result *res, struct vb_sq_step *next)
+{
+	if (res->verdict == VB_V_ACCEPTED)
+		sq->patience = VB_PATIENCE;
+	if (res->verdict != VB_V_RNR || sq->budget.rnr_left || !res->recv_before ||
+	    sq->budget.rnr_retry == VB_RNR_FOREVER || !sq->patience)
+		return false;
+	sq->patience--;
+	*next = (struct vb_sq_step){.kind = VB_STEP_RETRY_AT, .deadline_ns = vb_now_ns() + PACE_NS};
+	return true;
+}
+
 static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg *msg,
 				   const struct vb_msg_result *res)
 {
@@ -436,6 +451,8 @@ static struct vb_sq_step next_step(struct vb_qp *qp, const struct vb_msg *msg,
 	if (qp->ibv.qp_type != IBV_QPT_RC)
 		return unacked_step(&qp->sq, res);
 	if (res->verdict != VB_V_ACCEPTED && try_soon(&qp->sq, msg->kind, res->verdict, &next))
+		return next;
+	if (last_moment(&qp->sq, res, &next))
 		return next;
 	vb_rc_sq_verdict(&qp->sq.budget, res->verdict, res->rnr_timer,
 			 res->verdict == VB_V_ACCEPTED ? 0 : vb_now_ns(), &next);

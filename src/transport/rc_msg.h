@@ -56,7 +56,7 @@ struct vb_msg_result {
 	bool target_err;	 /* the target QP goes to ERR (its receives flush) */
 	bool recv_taken;	 /* a receive was consumed; completed unless the target left */
 	bool as_packet;		 /* it left as one, which is counted (said by the carrier) */
-	bool recv_before;	 /* VB_V_DROP_NO_RECV: others were, earlier (said by the carrier) */
+	bool recv_before;	 /* No receive now: others were, earlier (said by the carrier) */
 	uint64_t again_ns;	 /* VB_V_DROP_BUSY: when there is room (said by the carrier) */
 	bool comm_est;		 /* raise VB_EVENT_COMM_EST for the target, once per connection */
 	enum vb_event event;	 /* for the target QP, or VB_EVENT_NONE */

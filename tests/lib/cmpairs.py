@@ -2,6 +2,7 @@
 """Both ends of programs that find each other by address and port (librdmacm)."""
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -50,22 +51,31 @@ class End:
         self.out = tempfile.TemporaryFile()
         self.child = subprocess.Popen([*inside(namespace), *launcher(nobody), *argv],
                                       stdin=subprocess.DEVNULL, stdout=self.out,
-                                      stderr=subprocess.STDOUT, env={**os.environ, **(env or {})})
+                                      stderr=subprocess.STDOUT, env={**os.environ, **(env or {})},
+                                      start_new_session=True)
 
     def wait(self, timeout):
         """Exit status, or "time limit" """
         try:
             return self.child.wait(timeout)
         except subprocess.TimeoutExpired:
-            self.child.kill()
-            self.child.wait()
+            self.kill()
             return "time limit"
+
+    def kill(self):
+        """With all that it has started"""
+        try:
+            os.killpg(self.child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+        self.child.wait()
 
     def end(self):
         """A server that serves on"""
         if self.child.poll() is None:
             self.child.terminate()
             self.child.wait()
+        self.kill()
 
     def said(self):
         """All that it printed"""

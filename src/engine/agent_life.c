@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Who dies says nothing any more, so the processes of a host that are connected notice it: each
+ * holds a stream to a socket that stands for the other one's life, which the kernel ends with it.
+ * The other end only accepts and keeps.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "engine/agent_impl.h"
+
+#define BACKLOG 4096
+
+static socklen_t life_address(const struct vb_agent *agent, uint32_t block,
+			      struct sockaddr_un *address)
+{
+	socklen_t len = vb_block_address(agent->engine->adapter->device, block, address);
+	size_t at = len - offsetof(struct sockaddr_un, sun_path);
+
+	return len +
+	       (socklen_t)snprintf(address->sun_path + at, sizeof(address->sun_path) - at, "/life");
+}
+
+static int new_socket(void)
+{
+	return socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static bool listen_on(struct vb_agent *agent, int fd)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
+	struct sockaddr_un address;
+	socklen_t len = life_address(agent, agent->engine->adapter->block[0], &address);
+
+	return !bind(fd, (struct sockaddr *)&address, len) && !listen(fd, BACKLOG) &&
+	       !epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, fd, &event);
+}
+
+void vb_agent_life_open(struct vb_agent *agent)
+{
+	agent->life_fd = new_socket();
+	/* Without it the end of a process shows later, by what it does not answer. */
+	if (agent->life_fd >= 0 && !listen_on(agent, agent->life_fd)) {
+		close(agent->life_fd);
+		agent->life_fd = -1;
+	}
+}
+
+static bool keep(struct vb_agent *agent, int fd, uint32_t block)
+{
+	struct epoll_event event = {.events = EPOLLRDHUP, .data.fd = fd};
+	struct vb_agent_life *life = calloc(1, sizeof(*life));
+
+	if (!life || epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, fd, &event)) {
+		free(life);
+		close(fd);
+		return false;
+	}
+	life->fd = fd;
+	life->block = block;
+	life->next = agent->lives;
+	agent->lives = life;
+	return true;
+}
+
+void vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
+{
+	struct sockaddr_un address;
+	socklen_t len;
+	int fd;
+
+	if (!block || block == agent->engine->adapter->block[0])
+		return;
+	for (struct vb_agent_life *life = agent->lives; life; life = life->next)
+		if (life->block == block)
+			return;
+	fd = new_socket();
+	if (fd < 0)
+		return;
+	len = life_address(agent, block, &address);
+	if (connect(fd, (struct sockaddr *)&address, len))
+		close(fd);
+	else
+		keep(agent, fd, block);
+}
+
+bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event, uint32_t *dead)
+{
+	int fd = event->data.fd;
+
+	*dead = 0;
+	if (fd == agent->life_fd) {
+		int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (peer >= 0)
+			keep(agent, peer, 0);
+		return true;
+	}
+	for (struct vb_agent_life **at = &agent->lives; *at; at = &(*at)->next) {
+		struct vb_agent_life *life = *at;
+
+		if (life->fd != fd)
+			continue;
+		if (!(event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
+			return true;
+		*dead = life->block;
+		*at = life->next;
+		close(fd);
+		free(life);
+		return true;
+	}
+	return false;
+}
+
+void vb_agent_life_close(struct vb_agent *agent)
+{
+	struct vb_agent_life *life;
+
+	if (agent->life_fd >= 0)
+		close(agent->life_fd);
+	while ((life = agent->lives)) {
+		agent->lives = life->next;
+		close(life->fd);
+		free(life);
+	}
+}
