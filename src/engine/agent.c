@@ -14,6 +14,9 @@
 
 /* Messages of our ports taken in one go. */
 #define GOES 64
+/* Programs tell their port when it is bound, and listen then. A request that comes between is no
+ * mistake: left alone for so long it comes again. */
+#define LISTENS_SOON_NS 1000000000u
 
 /* ---- The agent ---- */
 
@@ -395,7 +398,6 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 		  const struct vb_cm_ip *ip, const struct vb_udp_datagram *d)
 {
 	struct vb_agent_event event = {.what = VB_AGENT_REQUEST, .msg = msg, .ip = ip};
-	struct vb_cm_out out;
 	struct vb_agent_id *id;
 
 	/* Lost, as it were: it comes again. */
@@ -413,11 +415,9 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	event.path = &id->path;
 	id->handler = listener->handler;
 	id->owner = listener->handler(listener->owner, &event);
-	if (id->owner)
-		return;
-	vb_cm_close(&id->conn, &out);
-	send_out(id, &out);
-	free_id(id);
+	/* No room: it comes again, as a SYN does. */
+	if (!id->owner)
+		free_id(id);
 }
 
 /* One that has begun with this very request; or one whose peer must have begun anew, since it
@@ -512,6 +512,16 @@ static void end_stale(struct vb_agent_id *id)
 	run(id, &dreq);
 }
 
+static int about_to_listen(void *object, void *arg)
+{
+	const struct vb_agent_id *id = object;
+	const struct vb_cmport *at = arg;
+
+	return id->bound && !id->listening && id->conn.state == VB_CM_IDLE &&
+	       id->at.space == at->space && id->at.port == at->port &&
+	       vb_now_ns() - id->bound_ns < LISTENS_SOON_NS;
+}
+
 static bool request(struct vb_agent *agent, const struct vb_cm_msg *msg,
 		    const struct vb_udp_datagram *d)
 {
@@ -528,7 +538,7 @@ static bool request(struct vb_agent *agent, const struct vb_cm_msg *msg,
 	}
 	listener = find_listener(agent, &at);
 	if (!listener)
-		return false;
+		return vb_idtable_each(&agent->ids, about_to_listen, &at) != 0;
 	if (stale) {
 		struct vb_cm_out out;
 		struct vb_agent_path path;

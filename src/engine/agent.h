@@ -50,7 +50,8 @@ struct vb_agent_event {
 };
 
 /* @owner:  Of the id; VB_AGENT_REQUEST: of the listener
- * Return:  VB_AGENT_REQUEST: the new id's owner, or NULL: it is rejected. Otherwise nothing */
+ * Return:  VB_AGENT_REQUEST: the new id's owner, or NULL: there is no room, and the
+ *          request is taken when it comes again. Otherwise nothing */
 typedef void *vb_agent_handler(void *owner, const struct vb_agent_event *event);
 
 /* Where an id is bound, and how. */

@@ -69,6 +69,7 @@ struct vb_agent_id {
 	struct vb_cm_conn conn;
 	bool orphan; /* its owner has gone; it ends with its connection */
 	bool bound, listening, timed, hashed;
+	uint64_t bound_ns; /* when */
 	struct vb_cmport at;
 	struct vb_agent_port *port;	/* with a socket, or */
 	struct vb_agent_chosen *chosen; /* one of these */

@@ -89,6 +89,23 @@ static int choose_in(struct vb_agent_chosen *c, const char *device, uint16_t *nu
 	return -EADDRINUSE;
 }
 
+/* Requests may come before an id listens on a port that was chosen for it. */
+static int open_chosen(struct vb_agent *agent, struct vb_agent_chosen *c, uint32_t first)
+{
+	struct epoll_event event = {.events = EPOLLIN};
+	int err = vb_cmport_claim_block(agent->engine->adapter->device, c->space, first & 0xffffff,
+					&c->base, &c->fd);
+
+	if (err)
+		return err;
+	event.data.fd = c->fd;
+	if (epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, c->fd, &event)) {
+		err = -errno;
+		close(c->fd);
+	}
+	return err;
+}
+
 static int choose(struct vb_agent *agent, uint16_t space, struct vb_agent_chosen **out,
 		  uint16_t *number)
 {
@@ -107,12 +124,12 @@ static int choose(struct vb_agent *agent, uint16_t space, struct vb_agent_chosen
 		return -ENOMEM;
 	/* At random, so that a process that follows does not get the same ports. */
 	memcpy(&first, agent->engine->adapter->id, sizeof(first));
-	err = vb_cmport_claim_block(device, space, first & 0xffffff, &c->base, &c->fd);
+	c->space = space;
+	err = open_chosen(agent, c, first);
 	if (err) {
 		free(c);
 		return err;
 	}
-	c->space = space;
 	c->next = agent->chosen;
 	agent->chosen = c;
 	*out = c;
@@ -155,6 +172,7 @@ int vb_agent_bind(struct vb_agent_id *id, struct vb_agent_bind *bind)
 		err = choose(id->agent, at.space, &id->chosen, &at.port);
 	if (!err) {
 		id->bound = true;
+		id->bound_ns = vb_now_ns();
 		id->at = at;
 		bind->port = at.port;
 	}

@@ -89,7 +89,11 @@ static bool pass_to_port(struct vb_engine *engine, struct vb_udp_datagram *d,
 		return true;
 	any.only6 = true;
 	len = vb_cmport_address(device, &any, &to);
-	return at->v6 && vb_wire_deliver(engine, d, &to, len);
+	if (at->v6 && vb_wire_deliver(engine, d, &to, len))
+		return true;
+	/* Chosen by its process, which knows whether it is about to listen. */
+	len = vb_cmport_block_address(device, at->space, at->port, &to);
+	return vb_wire_deliver(engine, d, &to, len);
 }
 
 bool vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d, const struct vb_packet *pkt)

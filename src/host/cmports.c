@@ -207,12 +207,25 @@ static void range(uint32_t *first, uint32_t *last)
 	fclose(file);
 }
 
+socklen_t vb_cmport_block_address(const char *device, uint16_t space, uint16_t port,
+				  struct sockaddr_un *address)
+{
+	int len;
+
+	memset(address, 0, sizeof(*address));
+	address->sun_family = AF_UNIX;
+	len = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1,
+		       "verbena/%.40s/cm/%x/chosen/%u", device, space, port / VB_CMPORT_BLOCK);
+	return name_length(len);
+}
+
 int vb_cmport_claim_block(const char *device, uint16_t space, uint32_t first, uint16_t *base,
 			  int *fd)
 {
-	struct sockaddr_un address = {.sun_family = AF_UNIX};
+	struct sockaddr_un address;
 	uint32_t low, high, blocks;
 	int err = -EADDRINUSE;
+	socklen_t len;
 
 	range(&low, &high);
 	low = (low + VB_CMPORT_BLOCK - 1) / VB_CMPORT_BLOCK;
@@ -221,14 +234,10 @@ int vb_cmport_claim_block(const char *device, uint16_t space, uint32_t first, ui
 	if (*fd < 0)
 		return *fd;
 	for (uint32_t i = 0; i < blocks; i++) {
-		uint32_t block = low + (first + i) % blocks;
-		int len = snprintf(address.sun_path + 1, sizeof(address.sun_path) - 1,
-				   "verbena/%.40s/cm/%x/chosen/%u", device, space, block);
-
-		if (!bind(*fd, (struct sockaddr *)&address, name_length(len))) {
-			*base = (uint16_t)(block * VB_CMPORT_BLOCK);
+		*base = (uint16_t)((low + (first + i) % blocks) * VB_CMPORT_BLOCK);
+		len = vb_cmport_block_address(device, space, *base, &address);
+		if (!bind(*fd, (struct sockaddr *)&address, len))
 			return 0;
-		}
 		err = -errno;
 		if (err != -EADDRINUSE)
 			break;

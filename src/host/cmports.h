@@ -47,6 +47,10 @@ int vb_cmport_claim(const char *device, const struct vb_cmport *port, int *fd);
 int vb_cmport_claim_block(const char *device, uint16_t space, uint32_t first, uint16_t *base,
 			  int *fd);
 
+/** vb_cmport_block_address() - The name of the socket that stands for the block of a port */
+socklen_t vb_cmport_block_address(const char *device, uint16_t space, uint16_t port,
+				  struct sockaddr_un *address);
+
 /** vb_cmport_free() - Whether nobody has bound a port at every address */
 bool vb_cmport_free(const char *device, uint16_t space, uint16_t port);
 
