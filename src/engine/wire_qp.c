@@ -392,8 +392,8 @@ static void pump(struct turn *t)
 	}
 	if (more)
 		vb_engine_wake_at(t->engine, t->qp, t->again_ns);
-	else if (t->w->sq.deadline_ns != VB_NEVER)
-		vb_engine_wake_at(t->engine, t->qp, t->w->sq.deadline_ns);
+	else if (vb_rc_sq_next_ns(&t->w->sq) != VB_NEVER)
+		vb_engine_wake_at(t->engine, t->qp, vb_rc_sq_next_ns(&t->w->sq));
 	if (t->failed && atomic_load(&t->qp->state) != IBV_QPS_ERR) {
 		vb_explain_responder(t->qp, t->verdict);
 		vb_requester_error(t->engine, t->qp);
@@ -439,10 +439,7 @@ static void take_posted(struct vb_qp *qp, struct vb_wire_qp *w)
 
 static void run_timer(struct turn *t)
 {
-	struct vb_rc_sq *sq = &t->w->sq;
-	bool silence = !sq->rnr_wait;
-
-	if (vb_rc_sq_timer(sq, t->w->ring, vb_now_ns()) && silence)
+	if (vb_rc_sq_timer(&t->w->sq, t->w->ring, vb_now_ns()) == VB_TIMER_SILENCE)
 		vb_stat_add(t->engine->adapter, VB_STAT_TIMEOUTS, 1);
 }
 
@@ -558,7 +555,7 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
 	w->peer.epsn = vb_psn(qp->attr.rq_psn);
 	w->peer.msn = 0;
-	w->sq.deadline_ns = VB_NEVER; /* there is no send queue before RTS */
+	vb_rc_sq_disarm(&w->sq); /* there is no send queue before RTS */
 	vb_rc_resp_init(&w->resp);
 }
 
