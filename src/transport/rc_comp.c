@@ -110,12 +110,13 @@ static enum vb_verdict fail(const struct answer *a, enum vb_verdict verdict,
 static enum vb_verdict on_ack(const struct answer *a)
 {
 	struct vb_rc_sq *sq = a->sq;
-	bool probed = sq->probes, whole = acknowledge(a, vb_psn_add(a->psn, 1));
+	uint32_t probes = sq->probes;
+	bool whole = acknowledge(a, vb_psn_add(a->psn, 1));
 
 	if (!whole)
 		return again(a, VB_V_ACK_EARLY);
 	/* What followed the oldest packet was there before the probe came, or is lost. */
-	if (probed && !sq->probes && vb_psn_before(sq->una, sq->probe_end))
+	if (sq->probes < probes && vb_psn_before(sq->una, sq->probe_end))
 		return again(a, VB_V_ACCEPTED);
 	return VB_V_ACCEPTED;
 }
