@@ -46,6 +46,10 @@ static void progress(const struct answer *a, struct vb_psn una)
 {
 	struct vb_rc_sq *sq = a->sq;
 
+	/* Where an answer was lost, waiting for it says little; where none was ever timed, it is
+	 * all that is known. */
+	if (sq->probes && sq->rtt.mean_ns)
+		vb_rc_rtt_forget(&sq->rtt);
 	vb_rc_rtt_acked(&sq->rtt, una, a->now_ns);
 	vb_rc_window_acked(&sq->window, (uint32_t)vb_psn_diff(una, sq->una), una);
 	sq->una = una;
@@ -110,13 +114,16 @@ static enum vb_verdict fail(const struct answer *a, enum vb_verdict verdict,
 static enum vb_verdict on_ack(const struct answer *a)
 {
 	struct vb_rc_sq *sq = a->sq;
+	struct vb_psn probed = sq->una;
 	uint32_t probes = sq->probes;
 	bool whole = acknowledge(a, vb_psn_add(a->psn, 1));
 
 	if (!whole)
 		return again(a, VB_V_ACK_EARLY);
-	/* What followed the oldest packet was there before the probe came, or is lost. */
-	if (sq->probes < probes && vb_psn_before(sq->una, sq->probe_end))
+	/* Only the probe is new to the peer: what followed had been there before, and is lost. A
+	 * peer that was merely away acknowledges more. */
+	if (sq->probes < probes && vb_psn_before(sq->una, sq->probe_end) &&
+	    vb_psn_eq(sq->una, vb_psn_add(probed, 1)))
 		return again(a, VB_V_ACCEPTED);
 	return VB_V_ACCEPTED;
 }

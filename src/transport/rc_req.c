@@ -153,6 +153,7 @@ static void send_probe(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, uint64_t now
 		       struct vb_out *out)
 {
 	uint32_t cursor = sq->cursor, cursor_pkt = sq->cursor_pkt;
+	struct vb_rc_rtt rtt = sq->rtt;
 	struct vb_out_record *r = &out->records[out->count];
 
 	if (sq->probes == 1)
@@ -162,6 +163,9 @@ static void send_probe(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, uint64_t now
 	r->packet.hdr.ack_req = true;
 	sq->cursor = cursor;
 	sq->cursor_pkt = cursor_pkt;
+	/* A later one goes on being timed: how else would it learn that it had no patience? */
+	if (!vb_psn_eq(rtt.end, vb_psn_add(sq->una, 1)))
+		sq->rtt = rtt;
 }
 
 bool vb_rc_req_run(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_req_env *env,

@@ -7,6 +7,8 @@
 #define PART	       16
 #define AT_MOST_NS     UINT64_C(4000000)
 #define MOST_DOUBLINGS 16
+/* What is left of them when something came. */
+#define KEPT 3
 
 void vb_rc_rtt_sent(struct vb_rc_rtt *r, struct vb_psn end, uint64_t now_ns)
 {
@@ -21,6 +23,8 @@ void vb_rc_rtt_acked(struct vb_rc_rtt *r, struct vb_psn una, uint64_t now_ns)
 {
 	uint64_t took, off;
 
+	if (r->doublings > KEPT)
+		r->doublings = KEPT;
 	if (!r->timing || vb_psn_before(una, r->end))
 		return;
 	r->timing = false;
@@ -58,7 +62,7 @@ uint64_t vb_rc_rtt_patience(const struct vb_rc_rtt *r, uint64_t ack_ns)
 	if (ns < least)
 		ns = least;
 	/* Each ack timer has its probe. */
-	if (ns >= ack_ns / 2)
-		return ns;
-	return ns << r->doublings < ack_ns / 2 ? ns << r->doublings : ack_ns / 2;
+	if (ns >= ack_ns / 2 || ns << r->doublings >= ack_ns / 2)
+		return ack_ns / 2;
+	return ns << r->doublings;
 }

@@ -46,7 +46,8 @@ void vb_rc_rtt_forget(struct vb_rc_rtt *r);
 uint64_t vb_rc_rtt_patience(const struct vb_rc_rtt *r, uint64_t ack_ns);
 
 /** vb_rc_rtt_probed() - The patience was too short, or answers were lost
- * Spec:    RFC 6298 5.7: it stays doubled until an answer has been timed again
+ * Spec:    RFC 6298 5.7: it stays doubled until an answer has been timed again; an answer that
+ *          is not timed leaves some of it, because where many packets are lost few are timed
  */
 void vb_rc_rtt_probed(struct vb_rc_rtt *r);
 

@@ -73,9 +73,15 @@ static void test_patience(void **state)
 	/* Until an answer is timed. */
 	sample(&r, 2000000);
 	assert_true(vb_rc_rtt_patience(&r, ACK) < 8000000);
-	/* A timer too short for the round trip: no earlier than the round trip. */
-	sample(&r, 2000000);
-	assert_true(vb_rc_rtt_patience(&r, 1000000) >= 4000000);
+	/* Also where the timer is shorter than the round trip. */
+	assert_true(vb_rc_rtt_patience(&r, 1000000) == 500000);
+	/* What comes without being timed leaves some. */
+	for (int i = 0; i < 100; i++)
+		vb_rc_rtt_probed(&r);
+	vb_rc_rtt_acked(&r, vb_psn(5), 1000);
+	assert_int_equal(r.doublings, 3);
+	vb_rc_rtt_acked(&r, vb_psn(5), 1000);
+	assert_int_equal(r.doublings, 3);
 }
 
 int main(void)
