@@ -23,13 +23,10 @@ static const struct word actions[] = {
 };
 
 static const struct word kinds[] = {
-	{"send", VB_FAULT_SEND},
-	{"write", VB_FAULT_WRITE},
-	{"read", VB_FAULT_READ},
-	{"atomic", VB_FAULT_ATOMIC},
-	{"response", VB_FAULT_RESPONSE},
-	{"ack", VB_FAULT_ACK},
-	{NULL, 0},
+	{"send", VB_FAULT_SEND},	 {"write", VB_FAULT_WRITE},
+	{"read", VB_FAULT_READ},	 {"atomic", VB_FAULT_ATOMIC},
+	{"response", VB_FAULT_RESPONSE}, {"ack", VB_FAULT_ACK},
+	{"cnp", VB_FAULT_CNP},		 {NULL, 0},
 };
 
 static bool take_word(const char **at, const struct word *words, uint32_t *value)

@@ -41,6 +41,7 @@ enum vb_fault_kind {
 	VB_FAULT_ATOMIC,
 	VB_FAULT_RESPONSE,
 	VB_FAULT_ACK,
+	VB_FAULT_CNP,
 };
 
 #define VB_FAULT_RULES 16

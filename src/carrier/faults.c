@@ -20,6 +20,7 @@ static bool is_kind(uint32_t kind, uint8_t opcode)
 		[VB_OP_READ] = VB_FAULT_READ,	     [VB_OP_CMP_SWP] = VB_FAULT_ATOMIC,
 		[VB_OP_FETCH_ADD] = VB_FAULT_ATOMIC, [VB_OP_READ_RESP] = VB_FAULT_RESPONSE,
 		[VB_OP_ACK] = VB_FAULT_ACK,	     [VB_OP_ATOMIC_ACK] = VB_FAULT_RESPONSE,
+		[VB_OP_CNP] = VB_FAULT_CNP,
 	};
 	const struct vb_op_row *op = vb_op_row(opcode);
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/rules.h"
+#include "base/settings.h"
 #include "carrier/target.h"
 #include "engine/explain.h"
 #include "engine/requester.h"
@@ -29,6 +30,13 @@
 #define WINDOW_BYTES (128u << 10)
 #define SKB_BYTES    1300u
 
+/* The bits of the traffic class that are ECN's: may be marked, was marked. */
+#define ECN_MASK 3u
+#define ECN_ECT0 2u
+#define ECN_CE	 3u
+/* Between two packets that tell a peer of congestion, as adapters do. */
+#define CNP_NS 50000u
+
 /* An identification of 0 may be chance once, not so often. */
 #define PLAIN 3
 
@@ -37,6 +45,7 @@ struct vb_wire_qp {
 	struct vb_rc_resp resp;
 	struct vb_resp_qp peer; /* our attributes, as the responder wants them */
 	struct vb_udp_path path;
+	uint64_t cnp_ns; /* when the peer was told of congestion, the last time */
 	uint8_t plain;	 /* packets in a row whose identification was known, up to PLAIN */
 	uint64_t base;	 /* the QP's number of the machine's request 0 */
 	uint64_t posted; /* requests given to the machine */
@@ -392,8 +401,8 @@ static void pump(struct turn *t)
 	}
 	if (more)
 		vb_engine_wake_at(t->engine, t->qp, t->again_ns);
-	else if (t->w->sq.deadline_ns != VB_NEVER)
-		vb_engine_wake_at(t->engine, t->qp, t->w->sq.deadline_ns);
+	else if (vb_rc_sq_next_ns(&t->w->sq) != VB_NEVER)
+		vb_engine_wake_at(t->engine, t->qp, vb_rc_sq_next_ns(&t->w->sq));
 	if (t->failed && atomic_load(&t->qp->state) != IBV_QPS_ERR) {
 		vb_explain_responder(t->qp, t->verdict);
 		vb_requester_error(t->engine, t->qp);
@@ -439,10 +448,7 @@ static void take_posted(struct vb_qp *qp, struct vb_wire_qp *w)
 
 static void run_timer(struct turn *t)
 {
-	struct vb_rc_sq *sq = &t->w->sq;
-	bool silence = !sq->rnr_wait;
-
-	if (vb_rc_sq_timer(sq, t->w->ring, vb_now_ns()) && silence)
+	if (vb_rc_sq_timer(&t->w->sq, t->w->ring, vb_now_ns()) == VB_TIMER_SILENCE)
 		vb_stat_add(t->engine->adapter, VB_STAT_TIMEOUTS, 1);
 }
 
@@ -496,6 +502,54 @@ static bool believable(struct vb_wire_qp *w, const struct vb_udp_datagram *d)
 	return true;
 }
 
+/* ---- Congestion ---- */
+
+/* Tell the peer that its packets met a queue. */
+static void send_cnp(struct turn *t)
+{
+	struct vb_packet cnp = {
+		.pkey = VB_PKEY_DEFAULT, .becn = true, .dest_qpn = t->w->peer.dest_qpn};
+	struct vb_udp_path path = t->w->path;
+	struct vb_udp_burst *burst;
+
+	path.traffic_class &= (uint8_t)~ECN_MASK;
+	burst = vb_wire_begin(t->engine, &path);
+	if (!burst)
+		return;
+	vb_op_find(VB_SVC_CNP, VB_OP_CNP, VB_POS_ONLY, VB_EXTRA_NONE, &cnp.opcode);
+	if (vb_wire_room(t->engine, burst, &cnp)) {
+		vb_wire_add(t->engine, burst, &cnp);
+		vb_stat_add(t->engine->adapter, VB_STAT_CNP_SENT, 1);
+	}
+	vb_wire_end(t->engine, burst);
+}
+
+/* A packet of the peer was marked on the way. Acknowledgements fill no queue. */
+static void on_mark(struct turn *t, const struct vb_packet *pkt)
+{
+	uint64_t now = vb_now_ns();
+
+	vb_stat_add(t->engine->adapter, VB_STAT_MARKED, 1);
+	if (!pkt->payload_len || now - t->w->cnp_ns < CNP_NS)
+		return;
+	t->w->cnp_ns = now;
+	send_cnp(t);
+}
+
+static void on_cnp(struct turn *t, bool from_peer)
+{
+	bool good = from_peer && t->qp->ibv.qp_type == IBV_QPT_RC && sends(t->qp);
+
+	vb_stat_add(t->engine->adapter, good ? VB_STAT_CNP_HANDLED : VB_STAT_CNP_IGNORED, 1);
+	if (good)
+		vb_rc_sq_marked(&t->w->sq);
+}
+
+static bool is_marked(const struct vb_qp *qp, const struct vb_udp_datagram *d)
+{
+	return (d->traffic_class & ECN_MASK) == ECN_CE && qp->ibv.qp_type == IBV_QPT_RC;
+}
+
 void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_packet *pkt,
 		    const struct vb_udp_datagram *d, bool more)
 {
@@ -520,7 +574,11 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	w->peer.access = qp->attr.qp_access_flags;
 	w->peer.min_rnr_timer = qp->attr.min_rnr_timer & 31;
 	memcpy(src.gid, d->src_gid, sizeof(src.gid));
-	if (vb_op_is_request(op)) {
+	if (is_marked(qp, d) && !vb_rc_check_peer(&w->peer, &src))
+		on_mark(&t, pkt);
+	if (op->kind == VB_OP_CNP) {
+		on_cnp(&t, !vb_rc_check_peer(&w->peer, &src));
+	} else if (vb_op_is_request(op)) {
 		t.verdict = respond(&t, pkt, &src, &out);
 		vb_stat_request(engine->adapter, op, t.verdict);
 	} else if (sends(qp)) {
@@ -550,6 +608,8 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	memcpy(w->path.dest_gid, qp->attr.ah_attr.grh.dgid.raw, 16);
 	w->path.ifindex = vb_context_of(qp->ibv.context)->device->ifindex;
 	w->path.traffic_class = qp->attr.ah_attr.grh.traffic_class;
+	if (qp->ibv.qp_type == IBV_QPT_RC && vb_setting_number(NULL, "ECN"))
+		w->path.traffic_class = (w->path.traffic_class & ~ECN_MASK) | ECN_ECT0;
 	w->path.inside = qp->reach == VB_REACH_INSIDE;
 	w->path.hop_limit = qp->attr.ah_attr.grh.hop_limit;
 	w->path.flow = qp->attr.ah_attr.grh.flow_label ? qp->attr.ah_attr.grh.flow_label
@@ -558,7 +618,7 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
 	w->peer.epsn = vb_psn(qp->attr.rq_psn);
 	w->peer.msn = 0;
-	w->sq.deadline_ns = VB_NEVER; /* there is no send queue before RTS */
+	vb_rc_sq_disarm(&w->sq); /* there is no send queue before RTS */
 	vb_rc_resp_init(&w->resp);
 }
 

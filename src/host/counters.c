@@ -36,6 +36,8 @@ static const struct name hw[] = {
 	/* mlx5 */
 	{"implied_nak_seq_err", NEVER, 0},
 	{"local_ack_timeout_err", VB_STAT_TIMEOUTS, 0},
+	{"np_cnp_sent", VB_STAT_CNP_SENT, 0},
+	{"np_ecn_marked_roce_packets", VB_STAT_MARKED, 0},
 	{"out_of_buffer", VB_STAT_RNR_SENT, 0},
 	{"out_of_sequence", VB_STAT_OUT_OF_SEQ, 0},
 	{"packet_seq_err", VB_STAT_SEQ_NAKS_RCVD, 0},
@@ -48,6 +50,8 @@ static const struct name hw[] = {
 	{"resp_local_length_error", VB_STAT_RESP_LENGTH, 0},
 	{"resp_remote_access_errors", VB_STAT_RESP_ACCESS, 0},
 	{"rnr_nak_retry_err", VB_STAT_RNR_RCVD, 0},
+	{"rp_cnp_handled", VB_STAT_CNP_HANDLED, 0},
+	{"rp_cnp_ignored", VB_STAT_CNP_IGNORED, 0},
 	{"rx_atomic_requests", VB_STAT_ATOMICS, 0},
 	{"rx_icrc_encapsulated", VB_STAT_ICRC_ERRORS, 0},
 	{"rx_icrc_solved", VB_STAT_ICRC_SOLVED, 0}, /* ours (wire/icrc.h) */

@@ -51,6 +51,10 @@ enum vb_stat {
 	VB_STAT_ICRC_SOLVED,   /* packets of an unknown identification (wire/icrc.h) */
 	VB_STAT_RNR_RCVD,      /* receiver-not-ready answers heard */
 	VB_STAT_SEQ_NAKS_RCVD, /* sequence errors heard */
+	VB_STAT_MARKED,	       /* packets of RC QPs that came with a mark of congestion */
+	VB_STAT_CNP_SENT,
+	VB_STAT_CNP_HANDLED,
+	VB_STAT_CNP_IGNORED, /* not from a sending RC QP's peer */
 	VB_STATS
 };
 

@@ -31,18 +31,37 @@ static const struct vb_rc_wqe *oldest(const struct answer *a, uint32_t *index)
 	return NULL;
 }
 
+/* Of what is to be sent again, some was only late. */
+static void skip_acknowledged(const struct answer *a)
+{
+	struct vb_rc_sq *sq = a->sq;
+	const struct vb_rc_wqe *wqe = &a->ring[sq->cursor & sq->attr.ring_mask];
+
+	if (sq->cursor != sq->started &&
+	    vb_psn_before(vb_psn_add(wqe->first, sq->cursor_pkt), sq->una))
+		vb_rc_sq_go_back(sq, a->ring);
+}
+
 static void progress(const struct answer *a, struct vb_psn una)
 {
 	struct vb_rc_sq *sq = a->sq;
 
+	/* Where an answer was lost, waiting for it says little; where none was ever timed, it is
+	 * all that is known. */
+	if (sq->probes && sq->rtt.mean_ns)
+		vb_rc_rtt_forget(&sq->rtt);
+	vb_rc_rtt_acked(&sq->rtt, una, a->now_ns);
+	vb_rc_window_acked(&sq->window, (uint32_t)vb_psn_diff(una, sq->una), una);
 	sq->una = una;
+	skip_acknowledged(a);
 	sq->gone_back = false;
 	vb_rc_budget_progress(&sq->budget);
 	if (sq->rnr_wait)
 		return;
-	sq->deadline_ns = vb_rc_sq_in_flight(sq)
-				  ? vb_timer_after(a->now_ns, vb_timer_ack_ns(sq->budget.timeout))
-				  : VB_NEVER;
+	if (vb_rc_sq_in_flight(sq))
+		vb_rc_sq_arm(sq, a->now_ns);
+	else
+		vb_rc_sq_disarm(sq);
 }
 
 /* Everything before @end is acknowledged, unless a READ or atomic among it still
@@ -79,7 +98,8 @@ static enum vb_verdict again(const struct answer *a, enum vb_verdict verdict)
 		return verdict;
 	}
 	sq->gone_back = true;
-	sq->deadline_ns = VB_NEVER;
+	vb_rc_window_lost(&sq->window, sq->sent);
+	vb_rc_sq_disarm(sq);
 	vb_rc_sq_go_back(sq, a->ring);
 	return verdict;
 }
@@ -93,9 +113,19 @@ static enum vb_verdict fail(const struct answer *a, enum vb_verdict verdict,
 
 static enum vb_verdict on_ack(const struct answer *a)
 {
+	struct vb_rc_sq *sq = a->sq;
+	struct vb_psn probed = sq->una;
+	uint32_t probes = sq->probes;
 	bool whole = acknowledge(a, vb_psn_add(a->psn, 1));
 
-	return whole ? VB_V_ACCEPTED : again(a, VB_V_ACK_EARLY);
+	if (!whole)
+		return again(a, VB_V_ACK_EARLY);
+	/* Only the probe is new to the peer: what followed had been there before, and is lost. A
+	 * peer that was merely away acknowledges more. */
+	if (sq->probes < probes && vb_psn_before(sq->una, sq->probe_end) &&
+	    vb_psn_eq(sq->una, vb_psn_add(probed, 1)))
+		return again(a, VB_V_ACCEPTED);
+	return VB_V_ACCEPTED;
 }
 
 static enum vb_verdict on_rnr(const struct answer *a)
@@ -109,6 +139,7 @@ static enum vb_verdict on_rnr(const struct answer *a)
 	if (!vb_rc_budget_rnr(&sq->budget))
 		return fail(a, VB_V_RNR, VB_WC_RNR_RETRY_EXC_ERR);
 	sq->rnr_wait = true;
+	vb_rc_sq_disarm(sq);
 	sq->deadline_ns = vb_timer_after(a->now_ns, vb_timer_rnr_ns(a->pkt->aeth_value));
 	return VB_V_RNR;
 }

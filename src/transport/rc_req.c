@@ -76,13 +76,14 @@ static void ask_for_ack(struct vb_rc_sq *sq, enum vb_op_pos pos, struct vb_packe
 	if (!is_acknowledged(sq))
 		return;
 	sq->unasked++;
-	hdr->ack_req = (pos & VB_POS_LAST) || sq->unasked >= (sq->attr.window + 3) / 4;
+	hdr->ack_req = (pos & VB_POS_LAST) || sq->unasked >= (sq->window.size + 3) / 4;
 	if (hdr->ack_req)
 		sq->unasked = 0;
 }
 
 /* One packet of the work request at cursor. */
-static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, struct vb_out *out)
+static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, uint64_t now_ns,
+		 struct vb_out *out)
 {
 	struct vb_out_packet *p = &vb_out_add(out, VB_OUT_PACKET)->packet;
 	uint32_t count = count_of(sq, wqe), pkt = sq->cursor_pkt;
@@ -114,8 +115,11 @@ static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, struct vb_out
 		p->offset = offset;
 	}
 	ask_for_ack(sq, pos, &p->hdr);
-	if (vb_psn_before(sq->sent, after))
+	if (vb_psn_before(sq->sent, after)) {
 		sq->sent = after;
+		if (p->hdr.ack_req)
+			vb_rc_rtt_sent(&sq->rtt, after, now_ns);
+	}
 	if (!is_acknowledged(sq) && (pos & VB_POS_LAST))
 		sq->una = after;
 	sq->cursor_pkt = whole ? count : pkt + 1;
@@ -139,9 +143,29 @@ static bool ready(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_r
 	if (!is_acknowledged(sq))
 		return sq->cursor != sq->started || start(sq, wqe, env, ctx);
 	psn = sq->cursor == sq->started ? sq->next : vb_psn_add(wqe->first, sq->cursor_pkt);
-	if (vb_psn_diff(psn, sq->una) >= (int64_t)sq->attr.window)
+	if (vb_psn_diff(psn, sq->una) >= (int64_t)sq->window.size)
 		return false;
 	return sq->cursor != sq->started || start(sq, wqe, env, ctx);
+}
+
+/* The oldest packet once more, out of turn. */
+static void send_probe(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, uint64_t now_ns,
+		       struct vb_out *out)
+{
+	uint32_t cursor = sq->cursor, cursor_pkt = sq->cursor_pkt;
+	struct vb_rc_rtt rtt = sq->rtt;
+	struct vb_out_record *r = &out->records[out->count];
+
+	if (sq->probes == 1)
+		sq->probe_end = sq->sent;
+	vb_rc_sq_go_back(sq, ring);
+	emit(sq, vb_rc_sq_wqe(sq, ring, sq->cursor), now_ns, out);
+	r->packet.hdr.ack_req = true;
+	sq->cursor = cursor;
+	sq->cursor_pkt = cursor_pkt;
+	/* A later one goes on being timed: how else would it learn that it had no patience? */
+	if (!vb_psn_eq(rtt.end, vb_psn_add(sq->una, 1)))
+		sq->rtt = rtt;
 }
 
 bool vb_rc_req_run(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_req_env *env,
@@ -149,14 +173,20 @@ bool vb_rc_req_run(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_
 {
 	if (vb_rc_sq_retire(sq, ring, out))
 		return true;
+	if (sq->probe) {
+		if (budget == 0 || !vb_out_room(out))
+			return true;
+		budget--;
+		sq->probe = false;
+		send_probe(sq, ring, now_ns, out);
+	}
 	while (ready(sq, ring, env, ctx)) {
 		if (budget == 0 || !vb_out_room(out))
 			return true;
 		budget--;
-		emit(sq, vb_rc_sq_wqe(sq, ring, sq->cursor), out);
+		emit(sq, vb_rc_sq_wqe(sq, ring, sq->cursor), now_ns, out);
 		if (is_acknowledged(sq) && sq->deadline_ns == VB_NEVER)
-			sq->deadline_ns =
-				vb_timer_after(now_ns, vb_timer_ack_ns(sq->budget.timeout));
+			vb_rc_sq_arm(sq, now_ns);
 	}
 	if (is_acknowledged(sq) && (!sq->blocked || sq->state == VB_SQ_ERR))
 		return false;

@@ -9,8 +9,9 @@ void vb_rc_sq_init(struct vb_rc_sq *sq, const struct vb_rc_sq_attr *attr)
 	memset(sq, 0, sizeof(*sq));
 	sq->attr = *attr;
 	sq->una = sq->next = sq->sent = attr->psn;
-	sq->deadline_ns = VB_NEVER;
+	vb_rc_sq_disarm(sq);
 	vb_rc_budget_init(&sq->budget, attr->timeout, attr->retry_cnt, attr->rnr_retry);
+	vb_rc_window_init(&sq->window, attr->window);
 }
 
 void vb_rc_sq_posted(struct vb_rc_sq *sq)
@@ -26,25 +27,75 @@ void vb_rc_sq_go_back(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring)
 	/* Completed ones that found no room yet are stepped over. */
 	while (i != sq->started && vb_psn_before(ring[i & sq->attr.ring_mask].last, sq->una))
 		i++;
+	vb_rc_rtt_forget(&sq->rtt);
 	sq->cursor = i;
 	sq->cursor_pkt = 0;
 	if (i != sq->started)
 		sq->cursor_pkt = (uint32_t)vb_psn_diff(sq->una, ring[i & sq->attr.ring_mask].first);
 }
 
-bool vb_rc_sq_timer(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring, uint64_t now_ns)
+static void set_probe(struct vb_rc_sq *sq, uint64_t now_ns)
 {
-	if (sq->state == VB_SQ_ERR || now_ns < sq->deadline_ns)
-		return false;
-	sq->deadline_ns = VB_NEVER;
+	uint64_t ack_ns = vb_timer_ack_ns(sq->budget.timeout);
+
+	sq->probe_ns = vb_timer_after(now_ns, vb_rc_rtt_patience(&sq->rtt, ack_ns));
+	if (sq->probe_ns >= sq->deadline_ns)
+		sq->probe_ns = VB_NEVER;
+}
+
+void vb_rc_sq_disarm(struct vb_rc_sq *sq)
+{
+	sq->deadline_ns = sq->probe_ns = VB_NEVER;
+	sq->probes = 0;
+	sq->probe = false;
+}
+
+void vb_rc_sq_arm(struct vb_rc_sq *sq, uint64_t now_ns)
+{
+	vb_rc_sq_disarm(sq);
+	sq->deadline_ns = vb_timer_after(now_ns, vb_timer_ack_ns(sq->budget.timeout));
+	set_probe(sq, now_ns);
+}
+
+/* The ack timer has ended. */
+static void silence(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring)
+{
 	sq->gone_back = false;
-	if (!sq->rnr_wait && !vb_rc_budget_retry(&sq->budget)) {
+	if (!vb_rc_budget_retry(&sq->budget)) {
 		vb_rc_sq_fail(sq, VB_WC_RETRY_EXC_ERR);
-		return true;
+		return;
+	}
+	vb_rc_window_silent(&sq->window, sq->sent);
+	vb_rc_sq_go_back(sq, ring);
+}
+
+enum vb_sq_timer vb_rc_sq_timer(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring, uint64_t now_ns)
+{
+	if (sq->state == VB_SQ_ERR || now_ns < vb_rc_sq_next_ns(sq))
+		return VB_TIMER_RUNS;
+	if (now_ns < sq->deadline_ns) {
+		sq->probe = true;
+		sq->probes++;
+		vb_rc_rtt_probed(&sq->rtt);
+		set_probe(sq, now_ns);
+		return VB_TIMER_PROBE;
+	}
+	vb_rc_sq_disarm(sq);
+	if (!sq->rnr_wait) {
+		silence(sq, ring);
+		return VB_TIMER_SILENCE;
 	}
 	sq->rnr_wait = false;
+	sq->gone_back = false;
 	vb_rc_sq_go_back(sq, ring);
-	return true;
+	return VB_TIMER_RNR;
+}
+
+bool vb_rc_sq_marked(struct vb_rc_sq *sq)
+{
+	if (sq->state == VB_SQ_ERR || !vb_rc_sq_in_flight(sq))
+		return false;
+	return vb_rc_window_marked(&sq->window, sq->sent);
 }
 
 void vb_rc_sq_fail(struct vb_rc_sq *sq, enum vb_wc_status status)
@@ -53,7 +104,7 @@ void vb_rc_sq_fail(struct vb_rc_sq *sq, enum vb_wc_status status)
 		return;
 	sq->state = VB_SQ_ERR;
 	sq->status = status;
-	sq->deadline_ns = VB_NEVER;
+	vb_rc_sq_disarm(sq);
 	sq->rnr_wait = false;
 }
 

@@ -9,6 +9,8 @@
 #include "transport/psn.h"
 #include "transport/rc_budget.h"
 #include "transport/rc_check.h"
+#include "transport/rc_rtt.h"
+#include "transport/rc_window.h"
 
 /*
  * Theory of operation
@@ -25,7 +27,8 @@
  * Packets are numbered when their work request begins. una is the oldest number not
  * acknowledged, sent the one after the highest that ever left. Going back (lost
  * packet, lost answer, receiver not ready, timeout) moves the cursor to una; numbers
- * stay what they were.
+ * stay what they were. How many may be under way is the window's (rc_window). An answer
+ * that is overdue is asked for (rc_rtt) long before the ack timer ends.
  *
  * Each field has one writer: P whoever posts, R the requester, C the completer and
  * the timer. All calls are under the caller's lock of the send queue.
@@ -65,8 +68,8 @@ struct vb_rc_sq_attr {
 	uint16_t pkey;
 	uint8_t max_rd_atomic;
 	uint8_t timeout, retry_cnt, rnr_retry; /* codes as in ibv_qp_attr */
-	uint32_t window;		       /* packets that may be unacknowledged, at least 1 */
-	struct vb_psn psn;		       /* of the first packet */
+	uint32_t window;   /* packets that may ever be unacknowledged, at least 1 */
+	struct vb_psn psn; /* of the first packet */
 };
 
 struct vb_rc_sq {
@@ -83,12 +86,18 @@ struct vb_rc_sq {
 	uint32_t unasked;	    /* R: packets since one asked for an acknowledgement */
 	uint32_t rd_atomic;	    /* R counts up, C down: READs and atomics under way */
 	struct vb_rc_budget budget; /* C */
+	struct vb_rc_window window; /* C */
 	uint64_t deadline_ns;	    /* R arms, C */
-	bool rnr_wait;		    /* C: deadline_ns is the end of the wait, nothing is sent */
-	bool gone_back;		    /* C: a gap at una was answered already */
-	bool blocked;		    /* R: the work request at started cannot be sent, see status */
-	bool drain_event;	    /* C: say when drained */
-	enum vb_wc_status status;   /* R, C: how the head ends in state ERR; then it is flush */
+	uint64_t probe_ns;	  /* likewise: when to send the oldest packet again, before that */
+	uint32_t probes;	  /* C: since something was acknowledged */
+	bool probe;		  /* C: send it now */
+	struct vb_psn probe_end;  /* R: what the first probe asked about ends here */
+	struct vb_rc_rtt rtt;	  /* R, C */
+	bool rnr_wait;		  /* C: deadline_ns is the end of the wait, nothing is sent */
+	bool gone_back;		  /* C: a gap at una was answered already */
+	bool blocked;		  /* R: the work request at started cannot be sent, see status */
+	bool drain_event;	  /* C: say when drained */
+	enum vb_wc_status status; /* R, C: how the head ends in state ERR; then it is flush */
 };
 
 /* What requester and completer need of the initiator's memory. */
@@ -110,11 +119,24 @@ void vb_rc_sq_init(struct vb_rc_sq *sq, const struct vb_rc_sq_attr *attr);
  */
 void vb_rc_sq_posted(struct vb_rc_sq *sq);
 
-/** vb_rc_sq_timer() - The deadline may have been reached
+enum vb_sq_timer {
+	VB_TIMER_RUNS,	  /* nothing is due */
+	VB_TIMER_PROBE,	  /* an answer is overdue */
+	VB_TIMER_RNR,	  /* the wait for the receiver is over */
+	VB_TIMER_SILENCE, /* the ack timer: a retry is spent, or there was none */
+};
+
+/** vb_rc_sq_timer() - The time of vb_rc_sq_next_ns() may have come
  * @now_ns: Monotonic time
- * Return:  true when it was: run the requester. Does nothing before the deadline
+ * Return:  what is due: run the requester. Does nothing before that time
  */
-bool vb_rc_sq_timer(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring, uint64_t now_ns);
+enum vb_sq_timer vb_rc_sq_timer(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring, uint64_t now_ns);
+
+/** vb_rc_sq_arm() - Packets are under way and were not before, or some were acknowledged */
+void vb_rc_sq_arm(struct vb_rc_sq *sq, uint64_t now_ns);
+
+/** vb_rc_sq_disarm() - Nothing is waited for, or only until vb_rc_sq_arm() */
+void vb_rc_sq_disarm(struct vb_rc_sq *sq);
 
 /** vb_rc_sq_fail() - The QP has failed: the head ends with @status, the rest flushes
  * Context: run vb_rc_sq_retire() afterwards. WR_FLUSH_ERR for a move to ERR by the user
@@ -135,6 +157,11 @@ void vb_rc_sq_drain(struct vb_rc_sq *sq, bool drain, bool event);
 /** vb_rc_sq_go_back() - Send again from the oldest unacknowledged packet */
 void vb_rc_sq_go_back(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring);
 
+/** vb_rc_sq_marked() - The peer saw a mark of congestion on our packets (CNP)
+ * Return:  whether the window was reduced
+ */
+bool vb_rc_sq_marked(struct vb_rc_sq *sq);
+
 /** vb_rc_sq_may_start() - Whether a work request may begin
  * @kind:   Of the work request
  * @fence:  Its fence flag
@@ -153,6 +180,12 @@ static inline struct vb_rc_wqe *vb_rc_sq_wqe(const struct vb_rc_sq *sq, struct v
 					     uint32_t index)
 {
 	return &ring[index & sq->attr.ring_mask];
+}
+
+/** vb_rc_sq_next_ns() - When to call vb_rc_sq_timer(), VB_NEVER: need not be */
+static inline uint64_t vb_rc_sq_next_ns(const struct vb_rc_sq *sq)
+{
+	return sq->probe_ns < sq->deadline_ns ? sq->probe_ns : sq->deadline_ns;
 }
 
 /** vb_rc_sq_in_flight() - Whether anything waits for an answer */

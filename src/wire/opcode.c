@@ -6,7 +6,8 @@
 #define LENGTH(h)                                                                                  \
 	(VB_BTH_LEN + ((h)&VB_HDR_DETH ? 8 : 0) + ((h)&VB_HDR_RETH ? 16 : 0) +                     \
 	 ((h)&VB_HDR_ATOMIC ? 28 : 0) + ((h)&VB_HDR_AETH ? 4 : 0) +                                \
-	 ((h)&VB_HDR_ATOMIC_ACK ? 8 : 0) + ((h)&VB_HDR_IMM ? 4 : 0) + ((h)&VB_HDR_IETH ? 4 : 0))
+	 ((h)&VB_HDR_ATOMIC_ACK ? 8 : 0) + ((h)&VB_HDR_IMM ? 4 : 0) + ((h)&VB_HDR_IETH ? 4 : 0) +  \
+	 ((h)&VB_HDR_RESERVED ? 16 : 0))
 
 #define OP(number, name, svc, kind, pos, extra, headers, payload)                                  \
 	[number] = {name,    VB_SVC_##svc,    VB_OP_##kind, VB_POS_##pos, VB_EXTRA_##extra,        \
@@ -47,6 +48,8 @@ static const struct vb_op_row rows[256] = {
 	SEND_AND_WRITE(0x20, UC),
 	OP(0x64, "UD SEND Only", UD, SEND, ONLY, NONE, VB_HDR_DETH, true),
 	OP(0x65, "UD SEND Only Imm", UD, SEND, ONLY, IMM, VB_HDR_DETH | VB_HDR_IMM, true),
+	/* RoCEv2, annex A17 of the IBA. */
+	OP(0x81, "CNP", CNP, CNP, ONLY, NONE, VB_HDR_RESERVED, false),
 };
 
 const struct vb_op_row *vb_op_row(uint8_t opcode)

@@ -16,6 +16,7 @@ enum vb_service {
 	VB_SVC_RC = 0,
 	VB_SVC_UC = 1,
 	VB_SVC_UD = 3,
+	VB_SVC_CNP = 4, /* no service: the packet that tells of congestion */
 };
 
 /* The five requests come first and in the order of enum vb_msg_kind. */
@@ -28,6 +29,7 @@ enum vb_op_kind {
 	VB_OP_READ_RESP,
 	VB_OP_ACK,
 	VB_OP_ATOMIC_ACK,
+	VB_OP_CNP,
 };
 
 /* First and last as bits: only is both, middle is neither. */
@@ -54,6 +56,7 @@ enum vb_header {
 	VB_HDR_ATOMIC_ACK = 1 << 4, /* 8 */
 	VB_HDR_IMM = 1 << 5,	    /* 4 */
 	VB_HDR_IETH = 1 << 6,	    /* 4 */
+	VB_HDR_RESERVED = 1 << 7,   /* 16, all zero */
 };
 
 #define VB_BTH_LEN  12

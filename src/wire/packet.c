@@ -51,6 +51,8 @@ static const uint8_t *parse_extensions(uint8_t headers, const uint8_t *p, struct
 		pkt->inv_rkey = vb_get32(p);
 		p += 4;
 	}
+	if (headers & VB_HDR_RESERVED)
+		p += 16;
 	return p;
 }
 
@@ -125,6 +127,8 @@ static void build_extensions(uint8_t headers, const struct vb_packet *pkt, uint8
 	}
 	if (headers & VB_HDR_IETH)
 		vb_put32(p, pkt->inv_rkey);
+	if (headers & VB_HDR_RESERVED)
+		memset(p, 0, 16);
 }
 
 size_t vb_packet_build(const struct vb_packet *pkt, uint8_t *bytes, size_t cap)

@@ -2,59 +2,24 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Counters as files, after programs whose packets are known: within the host and between hosts."""
 import os
-import subprocess
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import hosts
 import netns
 import pairs
 
 pairs.need("ibv_asyncwatch", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
            "ib_read_lat", "ib_write_bw", "ib_atomic_lat")
 netns.need()
-VERBENA = [os.path.join(os.environ["VB_BUILD"], "bin", "verbena"), "run", "--"]
-PORT = "/sys/class/infiniband/verbena0/ports/1/"
 failed = 0
 
 
-class Host:
-    """A namespace whose adapter lives while nothing else runs on it."""
-
-    def __init__(self, name):
-        self.enter = ["ip", "netns", "exec", name, *VERBENA]
-        self.holder = subprocess.Popen([*self.enter, "ibv_asyncwatch"], stdout=subprocess.PIPE)
-        self.holder.stdout.readline()
-        self.before = {}
-
-    def close(self):
-        """End the process that holds the adapter."""
-        self.holder.terminate()
-        self.holder.wait()
-
-    def read(self):
-        """All counters."""
-        lines = subprocess.run([*self.enter, "sh", "-c", f"cd {PORT} && grep . counters/* "
-                                "hw_counters/*"], check=True, stdout=subprocess.PIPE, text=True)
-        return {line.rpartition("/")[2].split(":")[0]: int(line.split(":")[1])
-                for line in lines.stdout.splitlines()}
-
-    def grown(self):
-        """What has been counted since the last time."""
-        now = self.read()
-        grown = {name: now[name] - self.before.get(name, 0) for name in now}
-        self.before = now
-        return grown
-
-
 def check(what, got, **want):
-    """Each counter as it should be; a pair is a lower and an upper bound."""
+    """Each counter as it should be."""
     global failed
-    wrong = []
-    for name, value in want.items():
-        low, high = value if isinstance(value, tuple) else (value, value)
-        if not low <= got[name] <= high:
-            wrong.append(f"{name} {got[name]}, not {value}")
-    print(f"{'FAILED' if wrong else 'ok    '} {what} {'; '.join(wrong)}")
+    wrong = hosts.wrong(got, **want)
+    print(f"{'FAILED' if wrong else 'ok    '} {what} {wrong}")
     failed += bool(wrong)
 
 
@@ -68,7 +33,7 @@ def run(*argv, between):
 
 MANY = 1 << 40
 with netns.Link() as link:
-    one, two = (Host(name) for name in link.names)
+    one, two = (hosts.Host(name) for name in link.names)
     try:
         one.grown()
         two.grown()

@@ -142,8 +142,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			len = size;
 		if (len) {
 			give(data, len);
-		} else if (sq.deadline_ns != VB_NEVER) {
-			now = sq.deadline_ns;
+		} else if (vb_rc_sq_next_ns(&sq) != VB_NEVER) {
+			now = vb_rc_sq_next_ns(&sq);
 			vb_rc_sq_timer(&sq, ring, now);
 		}
 		run();
@@ -151,8 +151,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		size -= len;
 	}
 	/* Whatever came, the timers bring it to an end. */
-	while (sq.deadline_ns != VB_NEVER) {
-		now = sq.deadline_ns;
+	while (vb_rc_sq_next_ns(&sq) != VB_NEVER) {
+		now = vb_rc_sq_next_ns(&sq);
 		vb_rc_sq_timer(&sq, ring, now);
 		run();
 	}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-2-Clause
-"""Two network namespaces with a veth between them: two hosts on one machine."""
+"""Network namespaces joined by veths: several hosts on one machine."""
 import os
 import shutil
 import subprocess
@@ -39,6 +39,50 @@ class Link:
 
     def __exit__(self, *_):
         for name in self.names:
+            subprocess.run(["ip", "netns", "del", name], check=False)
+
+
+class Star:
+    """As a context: a server and some clients, joined by a switch that is a namespace too.
+
+    Addresses are 10.77.0.1 for the server, whose name is names[0], and from 10.77.0.2 on. With
+    a rate (tc-tbf(8)) the switch's port to the server takes no more, and has a short queue.
+    """
+
+    def __init__(self, clients, mtu=1500, rate=None):
+        self.mtu, self.rate = mtu, rate
+        self.names = [f"verbena-{os.getpid()}-{end}" for end in range(clients + 1)]
+        self.switch = f"verbena-{os.getpid()}-switch"
+
+    def ip(self, name, *words):
+        """One ip(8) command in a namespace."""
+        subprocess.run(["ip", "-n", name, *words], check=True)
+
+    def join(self, number, name):
+        """A veth from the switch to a namespace."""
+        port = f"port{number}"
+        self.ip(self.switch, "link", "add", port, "type", "veth", "peer", "name", "eth0",
+                "netns", name)
+        self.ip(self.switch, "link", "set", port, "mtu", str(self.mtu), "master", "br0", "up")
+        self.ip(name, "link", "set", "eth0", "mtu", str(self.mtu))
+        self.ip(name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
+        self.ip(name, "link", "set", "lo", "up")
+        self.ip(name, "link", "set", "eth0", "up")
+
+    def __enter__(self):
+        for name in (self.switch, *self.names):
+            subprocess.run(["ip", "netns", "add", name], check=True)
+        self.ip(self.switch, "link", "add", "br0", "mtu", str(self.mtu), "type", "bridge")
+        self.ip(self.switch, "link", "set", "br0", "up")
+        for number, name in enumerate(self.names):
+            self.join(number, name)
+        if self.rate:
+            subprocess.run(["tc", "-n", self.switch, "qdisc", "add", "dev", "port0", "root", "tbf",
+                            "rate", self.rate, "burst", "128k", "limit", "256k"], check=True)
+        return self
+
+    def __exit__(self, *_):
+        for name in (self.switch, *self.names):
             subprocess.run(["ip", "netns", "del", name], check=False)
 
 

@@ -330,8 +330,8 @@ static bool step(struct simnet *sim)
 	if (sim->nframes)
 		when = sim->frames[frame]->at_ns;
 	for (int i = 0; i < 2; i++)
-		if (sim->end[i].sq.deadline_ns < when)
-			when = sim->end[i].sq.deadline_ns;
+		if (vb_rc_sq_next_ns(&sim->end[i].sq) < when)
+			when = vb_rc_sq_next_ns(&sim->end[i].sq);
 	for (uint32_t i = 0; i < sim->ntimers; i++)
 		if (sim->timers[i].at_ns < sim->timers[timer].at_ns)
 			timer = i;

@@ -226,7 +226,7 @@ static void test_blocked_still_repeats(void **state)
 static void test_psn_space(void **state)
 {
 	bed_init(&bed);
-	bed.sq.attr.window = 0x700000;
+	vb_rc_window_init(&bed.sq.window, 0x700000);
 	for (int i = 0; i < 3; i++)
 		bed_post(&bed, VB_MSG_READ, UINT64_C(0x180000) * BED_MTU);
 	bed.sq.attr.max_rd_atomic = 16;

@@ -21,9 +21,9 @@ static void test_timeouts(void **state)
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(bed.sq.deadline_ns, BED_NOW + (uint64_t)(i + 1) * BED_ACK);
 		bed.now = bed.sq.deadline_ns - 1;
-		assert_false(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+		assert_int_not_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_SILENCE);
 		bed.now++;
-		assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+		assert_int_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_SILENCE);
 		bed_run(&bed, 100);
 		assert_int_equal(bed_packet(&bed, 1) != NULL, i < 2);
 	}
@@ -42,6 +42,116 @@ static void test_no_timer(void **state)
 	bed_post(&bed, VB_MSG_SEND, 1);
 	bed_run(&bed, 100);
 	assert_true(bed.sq.deadline_ns == VB_NEVER);
+}
+
+static void expect_probe(uint64_t after, uint32_t n)
+{
+	assert_true(vb_rc_sq_next_ns(&bed.sq) == after);
+	bed.now = after - 1;
+	assert_int_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_RUNS);
+	bed.now = after;
+	assert_int_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_PROBE);
+	bed_run(&bed, 100);
+	assert_non_null(bed_packet(&bed, 0));
+	assert_null(bed_packet(&bed, 1));
+	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + n).v);
+	assert_true(bed_packet(&bed, 0)->hdr.ack_req);
+}
+
+/* An overdue answer is asked for: that spends no retry, and takes no packet out of turn. */
+static void test_probes(void **state)
+{
+	uint32_t window;
+
+	bed_init(&bed);
+	bed_post(&bed, VB_MSG_WRITE, 16 * BED_MTU);
+	bed_run(&bed, 100);
+	window = bed.sq.window.size;
+	expect_probe(BED_NOW + BED_ACK / 16, 0);
+	expect_probe(BED_NOW + 3 * BED_ACK / 16, 0);
+	expect_probe(BED_NOW + 7 * BED_ACK / 16, 0);
+	assert_int_equal(bed.sq.budget.retry_left, 2);
+	assert_int_equal(bed.sq.window.size, window);
+	/* All had come, and it goes on where it was. */
+	bed_ack(&bed, 7, VB_AETH_ACK, 31);
+	bed_run(&bed, 100);
+	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + 8).v);
+	assert_int_equal(bed.sq.window.size, window);
+	/* Half of each ack timer now, as no answer has been timed. */
+	expect_probe(bed.now + BED_ACK / 2, 8);
+	assert_true(bed.sq.probe_ns == VB_NEVER);
+	/* The peer was merely away. */
+	bed_ack(&bed, 9, VB_AETH_ACK, 31);
+	bed_run(&bed, 100);
+	assert_null(bed_packet(&bed, 0));
+	assert_int_equal(bed.sq.window.size, window);
+	expect_probe(bed.now + BED_ACK / 2, 10);
+	/* The probe was the first it got: what was sent before is lost. */
+	bed_ack(&bed, 10, VB_AETH_ACK, 31);
+	bed_run(&bed, 100);
+	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + 11).v);
+	assert_int_equal(bed_packet(&bed, 3)->hdr.psn, vb_psn(BED_PSN + 14).v);
+	assert_null(bed_packet(&bed, 4));
+	assert_int_equal(bed.sq.window.size, window / 2);
+}
+
+/* With a known round trip the probe comes soon; none without a timer. */
+static void test_probe_times(void **state)
+{
+	bed_init(&bed);
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed_run(&bed, 100);
+	bed.now += 200000;
+	bed_ack(&bed, 0, VB_AETH_ACK, 31);
+	assert_true(vb_rc_sq_next_ns(&bed.sq) == VB_NEVER);
+	assert_true(bed.sq.rtt.mean_ns == 200000);
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed_run(&bed, 100);
+	expect_probe(bed.now + 800000, 1);
+	/* The receiver is not ready: its timer, and no probe. */
+	bed_ack(&bed, 1, VB_AETH_RNR, 1);
+	assert_true(bed.sq.probe_ns == VB_NEVER);
+	bed_init(&bed);
+	bed.sq.budget.timeout = 0;
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed_run(&bed, 100);
+	assert_true(vb_rc_sq_next_ns(&bed.sq) == VB_NEVER);
+}
+
+/* A probe waits for room in the output like any packet. */
+static void test_probe_without_room(void **state)
+{
+	bed_init(&bed);
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed_run(&bed, 100);
+	bed.now = vb_rc_sq_next_ns(&bed.sq);
+	assert_int_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_PROBE);
+	assert_true(bed_run(&bed, 0));
+	bed.out.capacity = 0;
+	assert_true(bed_run(&bed, 100));
+	bed.out.capacity = BED_ROOM;
+	assert_false(bed_run(&bed, 100));
+	assert_non_null(bed_packet(&bed, 0));
+	/* Acknowledged before it could leave: there is nothing to send. */
+	bed.now = vb_rc_sq_next_ns(&bed.sq);
+	assert_int_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_PROBE);
+	bed_ack(&bed, 0, VB_AETH_ACK, 31);
+	assert_false(bed_run(&bed, 100));
+	assert_int_equal(bed.out.count, 0);
+}
+
+/* What is acknowledged after all is not sent again, though it was to be. */
+static void test_late_answer(void **state)
+{
+	bed_init(&bed);
+	bed_post(&bed, VB_MSG_WRITE, 8 * BED_MTU);
+	bed_run(&bed, 100);
+	bed.now = bed.sq.deadline_ns;
+	assert_int_equal(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now), VB_TIMER_SILENCE);
+	bed_ack(&bed, 5, VB_AETH_ACK, 31);
+	bed_run(&bed, 100);
+	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + 6).v);
+	assert_null(bed_packet(&bed, 2));
 }
 
 /* What was acknowledged is not sent again, and fills the budget. */
@@ -162,10 +272,18 @@ static void test_drained_at_once(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_timeouts),  cmocka_unit_test(test_no_timer),
-		cmocka_unit_test(test_go_back),	  cmocka_unit_test(test_go_back_over_unretired),
-		cmocka_unit_test(test_flush),	  cmocka_unit_test(test_fail),
-		cmocka_unit_test(test_may_start), cmocka_unit_test(test_drained_at_once),
+		cmocka_unit_test(test_timeouts),
+		cmocka_unit_test(test_no_timer),
+		cmocka_unit_test(test_probes),
+		cmocka_unit_test(test_probe_times),
+		cmocka_unit_test(test_probe_without_room),
+		cmocka_unit_test(test_late_answer),
+		cmocka_unit_test(test_go_back),
+		cmocka_unit_test(test_go_back_over_unretired),
+		cmocka_unit_test(test_flush),
+		cmocka_unit_test(test_fail),
+		cmocka_unit_test(test_may_start),
+		cmocka_unit_test(test_drained_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -90,6 +90,22 @@ static void test_round_trip(void **state)
 	}
 }
 
+/* What tells of congestion is all zero but for where it goes, and one bit. */
+static void test_cnp(void **state)
+{
+	static const uint8_t want[28] = {
+		0x81, 0, 0xff, 0xff, 0x40, 0x12, 0x34, 0x56,
+	};
+	struct vb_packet pkt = {
+		.pkey = VB_PKEY_DEFAULT, .becn = true, .dest_qpn = 0x123456, .opcode = 0x81};
+	uint8_t bytes[VB_HDR_MAX];
+
+	memset(bytes, 0xaa, sizeof(bytes));
+	assert_int_equal(vb_packet_build(&pkt, bytes, sizeof(bytes)), sizeof(want));
+	assert_memory_equal(bytes, want, sizeof(want));
+	assert_false(vb_op_is_request(vb_op_row(0x81)));
+}
+
 /* A packet cut anywhere is never read past its end; malloc so that ASan sees it. */
 static void test_short(void **state)
 {
@@ -146,9 +162,8 @@ static void test_build_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),
-		cmocka_unit_test(test_short),
-		cmocka_unit_test(test_refused),
+		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_cnp),
+		cmocka_unit_test(test_short),	      cmocka_unit_test(test_refused),
 		cmocka_unit_test(test_build_refused),
 	};
 
