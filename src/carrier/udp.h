@@ -100,6 +100,7 @@ struct vb_udp_burst {
 	struct vb_udp_burst *next; /* for the caller's use */
 	struct vb_udp_path path;
 	struct vb_flow flow;
+	bool full; /* for the caller: something found no room where it was to be handed over */
 	int fd;
 	uint32_t used;		   /* bytes */
 	uint32_t packets, payload; /* how many, and the bytes of data in them */

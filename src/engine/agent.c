@@ -16,6 +16,7 @@
 #define GOES 64
 /* Programs tell their port when it is bound, and listen then. A request that comes between is no
  * mistake: left alone for so long it comes again. */
+#define FULL_NS		1000000u
 #define LISTENS_SOON_NS 1000000000u
 
 /* ---- The agent ---- */
@@ -254,12 +255,17 @@ int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void
 	return err;
 }
 
+/* Within the host a full queue is known, and costs a moment, not the time of a lost message. */
 static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 {
-	struct vb_agent *agent = id->agent;
-
-	if (out->send)
-		vb_agent_transmit(agent->engine, &id->path, id->inside, out->bytes, false);
+	if (!out->send)
+		return;
+	id->unsent =
+		!vb_agent_transmit(id->agent->engine, &id->path, id->inside, out->bytes, false);
+	if (!id->unsent)
+		return;
+	id->unsent_due_ns = id->conn.due_ns;
+	id->conn.due_ns = vb_now_ns() + FULL_NS;
 }
 
 /* From now on its peer is known: within the host its end will be seen. */
@@ -340,6 +346,7 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 	int err = 0;
 
 	pthread_mutex_lock(&id->agent->lock);
+	id->unsent = false;
 	if (id->listening || !step(id, msg, &out))
 		err = -EINVAL;
 	if (!err && path) {
@@ -445,6 +452,7 @@ static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 {
 	struct vb_cm_out out;
 
+	id->unsent = false;
 	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
 	send_out(id, &out);
 	arm(id);
@@ -581,16 +589,35 @@ void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
 		mine = vb_cm_to_service(&msg) ? request(agent, &msg, d) : answer(agent, &msg);
 		pthread_mutex_unlock(&agent->lock);
 	}
-	if (mine || (from_network && vb_agent_pass(engine, d, pkt)))
+	if (mine || (from_network && vb_agent_pass(engine, d, pkt) != VB_WIRE_REFUSED))
 		return;
 	vb_agent_refuse(engine, d, pkt, agent && vb_agent_inside(agent, d->src_gid));
 }
 
 /* ---- The thread ---- */
 
+/* True: there is no room yet. */
+static bool send_unsent(struct vb_agent_id *id)
+{
+	struct vb_cm_out out = {.send = true};
+
+	memcpy(out.bytes, id->conn.last, sizeof(out.bytes));
+	id->conn.due_ns = id->unsent_due_ns;
+	send_out(id, &out);
+	arm(id);
+	return id->unsent;
+}
+
+static void wait_again(struct vb_agent_id *id)
+{
+	id->conn.due_ns = vb_now_ns() + FULL_NS;
+	arm(id);
+}
+
 static void expire(struct vb_agent *agent)
 {
 	uint64_t now = vb_now_ns(), next = VB_NEVER;
+	bool full = false;
 	struct vb_agent_id *id, *due = NULL;
 	struct vb_agent_id **at = &agent->timed;
 
@@ -613,6 +640,14 @@ static void expire(struct vb_agent *agent)
 		struct vb_cm_out out;
 
 		due = id->next_timed;
+		if (id->unsent) {
+			/* Where one finds no room the others need not try: who does not run
+			 * would be asked hundreds of times. */
+			full = full || send_unsent(id);
+			if (full && !id->timed)
+				wait_again(id);
+			continue;
+		}
 		vb_cm_expire(&id->conn, now, &out);
 		send_out(id, &out);
 		arm(id);

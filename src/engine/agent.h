@@ -26,8 +26,6 @@
  */
 
 struct vb_engine;
-struct vb_udp_datagram;
-struct vb_packet;
 struct vb_agent_id;
 
 /* From here to there, and what requests travel with. */
@@ -124,25 +122,5 @@ int vb_agent_fd(struct vb_engine *engine);
  * Context: engine's thread
  */
 void vb_agent_run(struct vb_engine *engine);
-
-/** vb_agent_packet() - A packet for QP 1 came
- * @from_network: It may be another process's, and is passed on then
- * Context: the thread that received it
- */
-void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
-		     const struct vb_packet *pkt, bool from_network);
-
-/** vb_agent_pass() - Pass a packet for QP 1 to a process of this host
- * @pkt:    Decoded
- * Return:  false: there is nobody to take it; who sent it has to be told
- */
-bool vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d,
-		   const struct vb_packet *pkt);
-
-/** vb_agent_refuse() - Answer for nobody
- * @inside: Its sender is of this host
- */
-void vb_agent_refuse(struct vb_engine *engine, const struct vb_udp_datagram *d,
-		     const struct vb_packet *pkt, bool inside);
 
 #endif

@@ -8,6 +8,7 @@
 #include "base/idtable.h"
 #include "engine/agent.h"
 #include "engine/engine.h"
+#include "engine/agent_wire.h"
 #include "host/cmports.h"
 
 /* What the files of the agent share. */
@@ -67,7 +68,9 @@ struct vb_agent_id {
 	struct vb_agent_path path;
 	bool inside; /* its peer is of this host */
 	struct vb_cm_conn conn;
-	bool orphan; /* its owner has gone; it ends with its connection */
+	bool unsent;		/* the last message found no room */
+	uint64_t unsent_due_ns; /* what conn.due_ns is to be once it has left */
+	bool orphan;		/* its owner has gone; it ends with its connection */
 	bool bound, listening, timed, hashed;
 	uint64_t bound_ns; /* when */
 	struct vb_cmport at;
@@ -79,8 +82,9 @@ struct vb_agent_id {
 /** vb_agent_transmit() - Send a MAD
  * @plain:  Not by way of faults
  * Context: may be under the agent's lock
+ * Return:  false: within the host, and its receiver's queue is full
  */
-void vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
+bool vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
 		       const uint8_t *mad, bool plain);
 
 /** vb_agent_inside() - Whether a GID is reached within the host */

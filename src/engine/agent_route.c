@@ -21,7 +21,7 @@ static void describe(struct vb_packet *pkt)
 	vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_ONLY, VB_EXTRA_NONE, &pkt->opcode);
 }
 
-void vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
+bool vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
 		       const uint8_t *mad, bool plain)
 {
 	struct vb_udp_path udp = {.traffic_class = path->traffic_class,
@@ -38,16 +38,16 @@ void vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *pat
 	udp.ifindex = vb_device_find(engine->adapter->device)->ifindex;
 	burst = vb_wire_begin(engine, &udp);
 	if (!burst)
-		return;
+		return true;
 	to = vb_wire_room(engine, burst, &pkt);
 	if (to) {
 		memcpy(to, mad, VB_MAD_LEN);
 		vb_wire_add(engine, burst, &pkt);
 	}
-	if (plain)
-		vb_wire_end_plain(engine, burst);
-	else
-		vb_wire_end(engine, burst);
+	if (!plain)
+		return vb_wire_end(engine, burst);
+	vb_wire_end_plain(engine, burst);
+	return true;
 }
 
 bool vb_agent_service_port(const struct vb_cm_msg *msg, struct vb_cm_ip *ip, struct vb_cmport *at)
@@ -68,35 +68,35 @@ bool vb_agent_service_port(const struct vb_cm_msg *msg, struct vb_cm_ip *ip, str
 }
 
 /* The sockets that may stand for a port, the narrowest first. */
-static bool pass_to_port(struct vb_engine *engine, struct vb_udp_datagram *d,
-			 const struct vb_cmport *at)
+static enum vb_wire_handed pass_to_port(struct vb_engine *engine, struct vb_udp_datagram *d,
+					const struct vb_cmport *at)
 {
-	struct vb_cmport any = {.space = at->space, .port = at->port, .any = true};
 	const char *device = engine->adapter->device;
+	struct vb_cmport narrowest[4] = {*at, *at, *at, *at};
+	enum vb_wire_handed handed = VB_WIRE_REFUSED;
 	struct sockaddr_un to;
-	socklen_t len = vb_cmport_address(device, at, &to);
+	socklen_t len;
 
-	if (vb_wire_deliver(engine, d, &to, len))
-		return true;
-	if (!at->v6) {
-		len = vb_cmport_address(device, &any, &to);
-		if (vb_wire_deliver(engine, d, &to, len))
-			return true;
+	for (int i = 1; i < 4; i++) {
+		narrowest[i].any = true;
+		narrowest[i].v6 = i > 1;
+		narrowest[i].only6 = i > 2;
 	}
-	any.v6 = true;
-	len = vb_cmport_address(device, &any, &to);
-	if (vb_wire_deliver(engine, d, &to, len))
-		return true;
-	any.only6 = true;
-	len = vb_cmport_address(device, &any, &to);
-	if (at->v6 && vb_wire_deliver(engine, d, &to, len))
-		return true;
+	for (int i = 0; i < 4 && handed == VB_WIRE_REFUSED; i++) {
+		if (i && !vb_cmport_conflict(&narrowest[i], at))
+			continue;
+		len = vb_cmport_address(device, &narrowest[i], &to);
+		handed = vb_wire_deliver(engine, d, &to, len);
+	}
+	if (handed != VB_WIRE_REFUSED)
+		return handed;
 	/* Chosen by its process, which knows whether it is about to listen. */
 	len = vb_cmport_block_address(device, at->space, at->port, &to);
 	return vb_wire_deliver(engine, d, &to, len);
 }
 
-bool vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d, const struct vb_packet *pkt)
+enum vb_wire_handed vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d,
+				  const struct vb_packet *pkt)
 {
 	struct vb_cm_msg msg;
 	struct vb_cm_ip ip;
@@ -106,9 +106,10 @@ bool vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d, const st
 
 	/* Nobody has to be told about what is no message. */
 	if (!vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
-		return true;
+		return VB_WIRE_DELIVERED;
 	if (vb_cm_to_service(&msg))
-		return vb_agent_service_port(&msg, &ip, &at) && pass_to_port(engine, d, &at);
+		return vb_agent_service_port(&msg, &ip, &at) ? pass_to_port(engine, d, &at)
+							     : VB_WIRE_REFUSED;
 	len = vb_block_address(engine->adapter->device,
 			       (msg.attr == VB_CM_SIDR_REP ? msg.local_id : msg.remote_id) >>
 				       VB_AGENT_BLOCK_SHIFT,

@@ -12,11 +12,12 @@
 #include "base/settings.h"
 #include "base/rules.h"
 #include "carrier/pcap.h"
-#include "engine/agent.h"
+#include "engine/agent_wire.h"
 #include "engine/requester.h"
 #include "engine/wire_faults.h"
 #include "host/counters.h"
 #include "host/registry.h"
+#include "wire/cm.h"
 
 /* Packets looked at in one go, and goes in one call. */
 #define BATCH 32
@@ -178,9 +179,8 @@ static bool put(struct bundle *bundle, struct vb_udp_datagram *d)
 	return true;
 }
 
-/* False: there is no such socket. */
-static bool deliver_to(struct vb_engine *engine, const struct bundle *bundle,
-		       const struct sockaddr_un *to, socklen_t len)
+static enum vb_wire_handed deliver_to(struct vb_engine *engine, const struct bundle *bundle,
+				      const struct sockaddr_un *to, socklen_t len, int patience)
 {
 	struct msghdr msg = {.msg_name = (void *)(uintptr_t)to,
 			     .msg_namelen = len,
@@ -188,15 +188,16 @@ static bool deliver_to(struct vb_engine *engine, const struct bundle *bundle,
 			     .msg_iovlen = bundle->n};
 
 	/* Its queue is short; what follows waits on our side. */
-	for (int i = 0; i < PATIENCE; i++) {
+	for (int i = 0; i <= patience; i++) {
 		if (sendmsg(vb_adapter_block_socket(engine->adapter, 0), &msg,
 			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return true;
+			return VB_WIRE_DELIVERED;
 		if (errno != EAGAIN && errno != ENOBUFS)
-			return errno != ECONNREFUSED;
-		sched_yield();
+			return errno == ECONNREFUSED ? VB_WIRE_REFUSED : VB_WIRE_DELIVERED;
+		if (i < patience)
+			sched_yield();
 	}
-	return true; /* lost as on a link */
+	return VB_WIRE_FULL; /* lost as on a link, unless the caller sends it again */
 }
 
 static void deliver(struct vb_engine *engine, const struct bundle *bundle)
@@ -204,33 +205,38 @@ static void deliver(struct vb_engine *engine, const struct bundle *bundle)
 	struct sockaddr_un to;
 	socklen_t len = vb_block_address(engine->adapter->device, bundle->block, &to);
 
-	deliver_to(engine, bundle, &to, len);
+	deliver_to(engine, bundle, &to, len, PATIENCE);
 }
 
-bool vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
-		     const struct sockaddr_un *to, socklen_t len)
+enum vb_wire_handed vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
+				    const struct sockaddr_un *to, socklen_t len)
 {
 	struct bundle bundle = {0};
 
-	return !put(&bundle, d) || deliver_to(engine, &bundle, to, len);
+	return put(&bundle, d) ? deliver_to(engine, &bundle, to, len, 0) : VB_WIRE_DELIVERED;
 }
 
 /* Connection management within the host: which process it is for stands in the message. */
-static void manage_inside(struct vb_engine *engine, const struct vb_udp_burst *b)
+static void manage_inside(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_udp_datagram d;
 	struct vb_packet pkt;
 	uint32_t at = 0;
 
-	while (vb_udp_burst_packet(b, &at, &d))
+	while (vb_udp_burst_packet(b, &at, &d)) {
+		enum vb_wire_handed handed = VB_WIRE_DELIVERED;
+
 		/* A damaged one is dropped where its check is looked at. */
-		if (vb_packet_parse(d.bytes, d.len, &pkt) == VB_PARSE_OK &&
-		    !vb_agent_pass(engine, &d, &pkt))
+		if (vb_packet_parse(d.bytes, d.len, &pkt) == VB_PARSE_OK)
+			handed = vb_agent_pass(engine, &d, &pkt);
+		if (handed == VB_WIRE_REFUSED)
 			vb_agent_refuse(engine, &d, &pkt, true);
+		b->full = b->full || handed == VB_WIRE_FULL;
+	}
 }
 
 /* To a process of this host: the packets of a burst have one destination. */
-static void send_inside(struct vb_engine *engine, const struct vb_udp_burst *b)
+static void send_inside(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_udp_datagram d[BATCH];
 	struct bundle bundle;
@@ -272,6 +278,8 @@ struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp
 		wire->bursts = b->next;
 	else
 		b = malloc(sizeof(*b));
+	if (b)
+		b->full = false;
 	err = b ? vb_udp_burst_begin(&wire->udp, b, path) : -ENOMEM;
 	if (b && err) {
 		b->next = wire->bursts;
@@ -331,12 +339,15 @@ uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b, const st
 	return vb_udp_burst_room(b, hdr);
 }
 
-void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
+bool vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
+	bool full;
 
 	send_all(engine, wire, b, false);
+	full = b->full;
 	give_back(wire, b);
+	return !full;
 }
 
 void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b)

@@ -56,8 +56,17 @@ uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b,
 		      const struct vb_packet *hdr);
 void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr);
 
-/** vb_wire_end() - Send them, by way of faults where some are asked for */
-void vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b);
+/* How a packet was handed to a process of this host. */
+enum vb_wire_handed {
+	VB_WIRE_DELIVERED,
+	VB_WIRE_FULL,	 /* its queue has no room now */
+	VB_WIRE_REFUSED, /* there is no such socket */
+};
+
+/** vb_wire_end() - Send them, by way of faults where some are asked for
+ * Return:  false: a message of connection management found no room at a process of this host
+ */
+bool vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b);
 
 /** vb_wire_leave() - Send them as they are */
 void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b);
@@ -65,11 +74,9 @@ void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b);
 /** vb_wire_end_plain() - Send them, without faults */
 void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b);
 
-/** vb_wire_deliver() - Hand one packet to the socket of a process of this host
- * Return:  false where there is no such socket. A packet that finds no room is lost
- */
-bool vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
-		     const struct sockaddr_un *to, socklen_t len);
+/** vb_wire_deliver() - Hand one packet to the socket of a process of this host */
+enum vb_wire_handed vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
+				    const struct sockaddr_un *to, socklen_t len);
 
 /** vb_wire_handed() - Take one message of packets off such a socket and run what they bring
  * Context: engine's thread
