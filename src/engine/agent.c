@@ -15,9 +15,9 @@
 /* Messages of our ports taken in one go. */
 #define GOES 64
 /* Programs tell their port when it is bound, and listen then. A request that comes between is no
- * mistake: left alone for so long it comes again. */
+ * mistake: left alone it comes again, and an answer may take so long anyway. */
 #define FULL_NS		1000000u
-#define LISTENS_SOON_NS 1000000000u
+#define LISTENS_SOON_NS 4000000000u
 
 /* ---- The agent ---- */
 

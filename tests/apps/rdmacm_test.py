@@ -1,0 +1,32 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-2-Clause
+"""Unmodified programs that find each other by address: within a host and between two."""
+import os
+import sys
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import cm_cases
+import cmpairs
+import netns
+import pairs
+
+pairs.need("rping", "ucmatose", "udaddy", "cmtime", "ib_send_bw", "qperf", "fio")
+netns.need()
+
+table = cmpairs.Table()
+with netns.Link() as link:
+    one, two = link.names
+    for address in ("127.0.0.1", "::1", "10.77.0.1", "fd77::1"):
+        for name, server, client, options in cm_cases.cases(address):
+            table.run(f"{name} at {address}", server, client, where=(one, one), **options)
+    for address in ("10.77.0.1", "fd77::1"):
+        for name, server, client, options in cm_cases.cases(address):
+            table.run(f"{name} to {address}", server, client, where=(one, two), **options)
+    for where, kind in (((one, one), "within a host"), ((one, two), "between hosts")):
+        for name, server, client, options in cm_cases.others("10.77.0.1"):
+            table.run(f"{name}, {kind}", server, client, where=where, **options)
+    # As an ordinary user, from an installed copy.
+    for name, server, client, options in cm_cases.cases("10.77.0.1"):
+        table.run(f"{name}, both as nobody", server, client, where=(one, two), nobody=True,
+                  **options)
+table.finish()
