@@ -85,8 +85,8 @@ static void test_rping(void **state)
 	for (int i = 0; i < 5; i++)
 		assert_int_equal(seen.msgs[i].attr, order[i]);
 	has_address(req);
-	/* Port space TCP, rping's port. */
-	assert_true(req->service_id == (VB_CM_SERVICE_IP | 0x60000 | 7174));
+	/* RDMA_PS_TCP, and rping's port. */
+	assert_true(req->service_id == 0x01061c06);
 	/* The QP to which the packets of the same capture go. */
 	assert_int_equal(req->qpn, 0x16);
 	assert_int_equal(rep->qpn, 0x16);
