@@ -66,6 +66,7 @@ static int open_in(bool v6)
 		set(fd, IPPROTO_IP, IP_RECVTTL, 1);
 	}
 	set(fd, IPPROTO_UDP, UDP_GRO, 1);
+	vb_udp_mcast_only_joined(fd, v6, true);
 	if (!bind_port(fd, v6, VB_UDP_PORT))
 		return fd;
 	err = -errno;
@@ -77,6 +78,7 @@ static void all_closed(struct vb_udp *u)
 {
 	memset(u, 0xff, sizeof(*u));
 	u->one_by_one = false;
+	u->loop = false;
 }
 
 int vb_udp_open(struct vb_udp *u)
@@ -107,6 +109,9 @@ void vb_udp_close(struct vb_udp *u)
 		for (int i = 0; i < VB_UDP_PORTS; i++)
 			if (u->out[v6][i] >= 0)
 				close(u->out[v6][i]);
+		for (int i = 0; i < VB_UDP_JOINS; i++)
+			if (u->join[v6][i] >= 0)
+				close(u->join[v6][i]);
 	}
 	all_closed(u);
 }
@@ -123,6 +128,7 @@ int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport)
 
 		if (made < 0)
 			return made;
+		vb_udp_mcast_loop(made, v6, u->loop);
 		for (uint32_t i = 0; i < SPORTS; i++) {
 			*sport = (uint16_t)(VB_UDP_FIRST_SPORT + ((hash >> 8) + i) % SPORTS);
 			if (!bind_port(made, v6, *sport)) {

@@ -28,6 +28,7 @@
  */
 
 #define VB_UDP_PORTS 8
+#define VB_UDP_JOINS 8 /* further sockets that join multicast groups */
 /* Source ports of RoCEv2 begin here; the hop limit where none is asked for. */
 #define VB_UDP_FIRST_SPORT 0xc000u
 #define VB_UDP_HOPS	   64
@@ -41,7 +42,16 @@ struct vb_udp {
 	_Atomic int in[2];	  /* bound to port 4791: IPv4, IPv6; -1 not there */
 	int out[2][VB_UDP_PORTS]; /* -1 not opened */
 	uint16_t sport[2][VB_UDP_PORTS];
-	_Atomic bool one_by_one; /* the kernel does not cut for us */
+	int join[2][VB_UDP_JOINS]; /* -1 not opened; carrier/udp_mcast.c */
+	_Atomic bool one_by_one;   /* the kernel does not cut for us */
+	bool loop; /* what is sent to a multicast group comes to this host too; set before it is */
+};
+
+/* Which processes of this host packets to a multicast group are handed to. */
+enum vb_udp_hand {
+	VB_HAND_NONE,	/* not to a group, or the kernel does it */
+	VB_HAND_ALL,	/* to each that takes part */
+	VB_HAND_CLOSED, /* to those whose memory cannot be reached */
 };
 
 /* From here to there. */
@@ -49,8 +59,9 @@ struct vb_udp_path {
 	uint8_t own_gid[16], dest_gid[16];
 	uint32_t ifindex; /* for link-local addresses */
 	uint8_t traffic_class, hop_limit;
-	uint32_t flow; /* any number: packets of one keep to one source port */
-	bool inside;   /* to a process of this host: no socket of these is used */
+	uint32_t flow;	       /* any number: packets of one keep to one source port */
+	bool inside;	       /* to a process of this host: no socket of these is used */
+	enum vb_udp_hand hand; /* to a group: beside what leaves by the socket */
 };
 
 /** vb_udp_open() - Bind port 4791
@@ -76,6 +87,24 @@ void vb_udp_close(struct vb_udp *u);
  * Return:  the socket, or a negative errno
  */
 int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport);
+
+/* ---- Multicast: carrier/udp_mcast.c ---- */
+
+/** vb_udp_join() - Receive what comes for a multicast group by an interface
+ * @gid:    The group
+ * @ifindex: The interface, 0: the kernel's choice
+ * Context: one thread at a time; others may send and receive meanwhile
+ * Return:  0, also where it was joined; -ENOTCONN port 4791 is not bound; -ENODEV ...
+ */
+int vb_udp_join(struct vb_udp *u, const uint8_t *gid, uint32_t ifindex);
+
+/** vb_udp_leave() - The opposite; otherwise as vb_udp_join() */
+void vb_udp_leave(struct vb_udp *u, const uint8_t *gid, uint32_t ifindex);
+
+/* What a new socket is told: whether it receives for groups that it did not join; whether what it
+ * sends to a group comes to this host too. */
+void vb_udp_mcast_only_joined(int fd, bool v6, bool only);
+void vb_udp_mcast_loop(int fd, bool v6, bool loop);
 
 /** vb_udp_flow() - What the headers of packets between two GIDs say
  * @sport:  Source port, host order

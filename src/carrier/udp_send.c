@@ -39,6 +39,14 @@ static void put_int(struct msghdr *msg, int level, int type, int value)
 	put(msg, level, type, &value, sizeof(value));
 }
 
+/* 0: the kernel's, which for a group is another one than for a host. */
+static uint8_t hops(const struct vb_udp_path *path)
+{
+	if (!path->hop_limit && vb_gid_is_multicast(path->dest_gid))
+		return VB_UDP_HOPS;
+	return path->hop_limit;
+}
+
 /* Where it goes and where it comes from, for the kernel. */
 static void address4(struct msghdr *msg, const struct vb_udp_path *path, struct sockaddr_in *to)
 {
@@ -47,18 +55,21 @@ static void address4(struct msghdr *msg, const struct vb_udp_path *path, struct 
 	*to = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons(VB_UDP_PORT)};
 	memcpy(&to->sin_addr, path->dest_gid + 12, 4);
 	memcpy(&info.ipi_spec_dst, path->own_gid + 12, 4);
+	if (vb_gid_is_multicast(path->dest_gid))
+		info.ipi_ifindex = (int)path->ifindex;
 	msg->msg_name = to;
 	msg->msg_namelen = sizeof(*to);
 	put(msg, IPPROTO_IP, IP_PKTINFO, &info, sizeof(info));
 	put_int(msg, IPPROTO_IP, IP_TOS, path->traffic_class);
-	if (path->hop_limit)
-		put_int(msg, IPPROTO_IP, IP_TTL, path->hop_limit);
+	if (hops(path))
+		put_int(msg, IPPROTO_IP, IP_TTL, hops(path));
 }
 
 static void address6(struct msghdr *msg, const struct vb_udp_path *path, struct sockaddr_in6 *to)
 {
 	struct in6_pktinfo info = {0};
-	uint32_t scope = vb_gid_is_link_local(path->dest_gid) ? path->ifindex : 0;
+	bool one_link = vb_gid_is_link_local(path->dest_gid) || vb_gid_is_multicast(path->dest_gid);
+	uint32_t scope = one_link ? path->ifindex : 0;
 
 	*to = (struct sockaddr_in6){
 		.sin6_family = AF_INET6, .sin6_port = htons(VB_UDP_PORT), .sin6_scope_id = scope};
@@ -69,8 +80,8 @@ static void address6(struct msghdr *msg, const struct vb_udp_path *path, struct 
 	msg->msg_namelen = sizeof(*to);
 	put(msg, IPPROTO_IPV6, IPV6_PKTINFO, &info, sizeof(info));
 	put_int(msg, IPPROTO_IPV6, IPV6_TCLASS, path->traffic_class);
-	if (path->hop_limit)
-		put_int(msg, IPPROTO_IPV6, IPV6_HOPLIMIT, path->hop_limit);
+	if (hops(path))
+		put_int(msg, IPPROTO_IPV6, IPV6_HOPLIMIT, hops(path));
 }
 
 /* ---- filling ---- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/rules.h"
+#include "engine/mcast.h"
 #include "engine/wire.h"
 #include "host/liveness.h"
 #include "object/gid.h"
@@ -115,6 +116,10 @@ static void deliver(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	}
 	if (wqe->path.reach != VB_REACH_LOCAL)
 		return;
+	if (wqe->path.multicast) {
+		vb_mcast_send(engine, qp, wqe, &request, res);
+		return;
+	}
 	if (vb_peer_get(engine->adapter, wqe->remote_qpn >> VB_BLOCK_BITS, &peer)) {
 		/* Another user's, perhaps. */
 		by_packet(engine, qp, wqe, &request, res);

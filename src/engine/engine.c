@@ -29,6 +29,7 @@ static void fresh_after_fork(void)
 	for (struct vb_engine *engine = list; engine; engine = engine->next) {
 		vb_wire_forked(engine);
 		vb_agent_forked(engine);
+		vb_members_forked(&engine->members);
 	}
 	list = NULL;
 	pthread_mutex_init(&list_lock, NULL);
@@ -53,6 +54,7 @@ static int create(const char *device, struct vb_engine **out)
 	}
 	pthread_mutex_init(&engine->timer_lock, NULL);
 	pthread_mutex_init(&engine->thread_lock, NULL);
+	vb_members_init(&engine->members, engine->adapter);
 	atomic_store(&engine->next_ns, VB_NEVER);
 	engine->epoll_fd = engine->timer_fd = engine->wake_fd = -1;
 	*out = engine;
@@ -87,6 +89,7 @@ static void destroy(struct vb_engine *engine)
 	vb_thread_stop(engine);
 	vb_agent_close(engine);
 	vb_wire_close(engine);
+	vb_members_fini(&engine->members);
 	vb_adapter_close(engine->adapter);
 	vb_keys_free(&engine->keys);
 	vb_sparse_fini(&engine->qps);

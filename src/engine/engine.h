@@ -10,6 +10,7 @@
 #include "base/grace.h"
 #include "base/sparse.h"
 #include "host/adapter.h"
+#include "host/members.h"
 #include "object/context.h"
 #include "object/keys.h"
 #include "object/qp.h"
@@ -51,6 +52,7 @@ struct vb_engine {
 	struct vb_port_watch *port;	  /* NULL: no events of the port */
 	_Atomic(struct vb_wire *) wire;	  /* NULL: no socket is open */
 	_Atomic(struct vb_agent *) agent; /* NULL: nothing connects by address */
+	struct vb_members members;	  /* of multicast groups */
 };
 
 /** vb_engine_open() - The process's engine of a device, made at the first call

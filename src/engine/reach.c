@@ -18,6 +18,11 @@ bool vb_reach_by_udp(void)
 	return vb_setting_choice(NULL, "CARRIER") != CARRIER_LOCAL;
 }
 
+bool vb_reach_only_udp(void)
+{
+	return vb_setting_choice(NULL, "CARRIER") == CARRIER_UDP;
+}
+
 /* What is captured, or is to suffer, must be packets. */
 static bool as_packets(void)
 {
@@ -28,11 +33,18 @@ enum vb_reach vb_reach(struct vb_device *device, const uint8_t *dgid, enum ibv_g
 {
 	bool packets = vb_reach_by_udp();
 
-	if (packets && vb_setting_choice(NULL, "CARRIER") == CARRIER_UDP)
+	if (vb_reach_only_udp())
 		return VB_REACH_WIRE;
 	if (vb_device_gid_find(device, VB_PORT, dgid, type) >= 0)
 		return as_packets() ? VB_REACH_INSIDE : VB_REACH_LOCAL;
 	return packets ? VB_REACH_WIRE : VB_REACH_NONE;
+}
+
+enum vb_reach vb_reach_group(void)
+{
+	if (vb_reach_only_udp())
+		return VB_REACH_WIRE;
+	return as_packets() ? VB_REACH_INSIDE : VB_REACH_LOCAL;
 }
 
 /* Whether the process of a QP number lets us into its memory. Another user's does not, nor

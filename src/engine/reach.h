@@ -14,6 +14,9 @@
  */
 enum vb_reach vb_reach(struct vb_device *device, const uint8_t *dgid, enum ibv_gid_type type);
 
+/** vb_reach_group() - How the members of a multicast group that are on this host are reached */
+enum vb_reach vb_reach_group(void);
+
 /** vb_reach_process() - How the process of a QP is reached, where vb_reach() said by memory
  * @qpn:    The connected QP's number
  */
@@ -21,5 +24,8 @@ enum vb_reach vb_reach_process(struct vb_context *ctx, enum vb_reach reach, uint
 
 /** vb_reach_by_udp() - May packets be sent at all? */
 bool vb_reach_by_udp(void);
+
+/** vb_reach_only_udp() - Within the host too? */
+bool vb_reach_only_udp(void);
 
 #endif

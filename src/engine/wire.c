@@ -13,6 +13,8 @@
 #include "base/rules.h"
 #include "carrier/pcap.h"
 #include "engine/agent_wire.h"
+#include "engine/mcast.h"
+#include "engine/reach.h"
 #include "engine/requester.h"
 #include "engine/wire_faults.h"
 #include "host/counters.h"
@@ -82,6 +84,7 @@ static int open_wire(struct vb_engine *engine)
 	if (!wire)
 		return -ENOMEM;
 	wire->bound = vb_udp_open(&wire->udp);
+	wire->udp.loop = vb_reach_only_udp();
 	open_capture(engine, wire);
 	wire->faults = vb_wire_faults_open(&timer);
 	/* Each packet for itself. */
@@ -107,7 +110,15 @@ static void bind_again(struct vb_engine *engine, struct vb_wire *wire)
 	if (!wire->bound) {
 		watch(engine, wire->udp.in[0]);
 		watch(engine, wire->udp.in[1]);
+		vb_mcast_rejoin(engine);
 	}
+}
+
+struct vb_udp *vb_wire_udp(struct vb_engine *engine)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	return wire ? &wire->udp : NULL;
 }
 
 int vb_wire_start(struct vb_engine *engine)
@@ -200,12 +211,12 @@ static enum vb_wire_handed deliver_to(struct vb_engine *engine, const struct bun
 	return VB_WIRE_FULL; /* lost as on a link, unless the caller sends it again */
 }
 
-static void deliver(struct vb_engine *engine, const struct bundle *bundle)
+static bool deliver(struct vb_engine *engine, const struct bundle *bundle)
 {
 	struct sockaddr_un to;
 	socklen_t len = vb_block_address(engine->adapter->device, bundle->block, &to);
 
-	deliver_to(engine, bundle, &to, len, PATIENCE);
+	return deliver_to(engine, bundle, &to, len, PATIENCE) != VB_WIRE_REFUSED;
 }
 
 enum vb_wire_handed vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
@@ -235,21 +246,13 @@ static void manage_inside(struct vb_engine *engine, struct vb_udp_burst *b)
 	}
 }
 
-/* To a process of this host: the packets of a burst have one destination. */
-static void send_inside(struct vb_engine *engine, struct vb_udp_burst *b)
+/* False: it is no more. */
+static bool send_to_block(struct vb_engine *engine, const struct vb_udp_burst *b, uint32_t block)
 {
 	struct vb_udp_datagram d[BATCH];
-	struct bundle bundle;
-	uint32_t at = 0, qpn;
+	struct bundle bundle = {.block = block};
+	uint32_t at = 0;
 
-	if (b->used < VB_BTH_LEN)
-		return;
-	qpn = (uint32_t)b->bytes[5] << 16 | (uint32_t)b->bytes[6] << 8 | b->bytes[7];
-	if (qpn == VB_CM_QPN) {
-		manage_inside(engine, b);
-		return;
-	}
-	bundle.block = qpn >> VB_BLOCK_BITS;
 	do {
 		uint32_t next = at, i = 0;
 
@@ -259,9 +262,40 @@ static void send_inside(struct vb_engine *engine, struct vb_udp_burst *b)
 			at = next;
 			i++;
 		}
-		if (bundle.n)
-			deliver(engine, &bundle);
+		if (bundle.n && !deliver(engine, &bundle))
+			return false;
 	} while (bundle.n);
+	return true;
+}
+
+/* To a process of this host: the packets of a burst have one destination. */
+static void send_inside(struct vb_engine *engine, struct vb_udp_burst *b)
+{
+	uint32_t qpn;
+
+	if (b->used < VB_BTH_LEN)
+		return;
+	qpn = (uint32_t)b->bytes[5] << 16 | (uint32_t)b->bytes[6] << 8 | b->bytes[7];
+	if (qpn == VB_CM_QPN)
+		manage_inside(engine, b);
+	else
+		send_to_block(engine, b, qpn >> VB_BLOCK_BITS);
+}
+
+/* To the processes of this host that take part in multicast. */
+static void send_group(struct vb_engine *engine, const struct vb_udp_burst *b)
+{
+	uint64_t set[VB_BLOCKS / 64];
+
+	vb_mcast_hand(engine, b->path.hand, set);
+	for (uint32_t i = 0; i < VB_BLOCKS / 64; i++) {
+		for (; set[i]; set[i] &= set[i] - 1) {
+			uint32_t block = i * 64 + (uint32_t)__builtin_ctzll(set[i]);
+
+			if (!send_to_block(engine, b, block))
+				vb_members_gone(&engine->members, block);
+		}
+	}
 }
 
 struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp_path *path)
@@ -305,9 +339,11 @@ static void give_back(struct vb_wire *wire, struct vb_udp_burst *b)
 /* As it is. */
 static void leave(struct vb_engine *engine, struct vb_wire *wire, struct vb_udp_burst *b)
 {
-	if (b->path.inside)
+	if (b->path.hand)
+		send_group(engine, b);
+	else if (b->path.inside)
 		send_inside(engine, b);
-	else
+	if (!b->path.inside)
 		vb_udp_burst_send(&wire->udp, b);
 	vb_udp_burst_empty(b);
 }
@@ -406,6 +442,7 @@ struct found {
 	struct vb_qp *qp;     /* NULL: not for a QP of ours */
 	uint32_t other_block; /* another process's, 0: nobody's */
 	bool manage;	      /* connection management */
+	bool group;	      /* multicast: for all of ours that are attached */
 	struct vb_packet pkt;
 };
 
@@ -418,7 +455,7 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 
 	found->qp = NULL;
 	found->other_block = 0;
-	found->manage = false;
+	found->manage = found->group = false;
 	if (!vb_udp_parse(d, &found->pkt)) {
 		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
 		return;
@@ -429,6 +466,8 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 		vb_pcap_packet(pcap, d, false);
 	if (found->pkt.dest_qpn == VB_CM_QPN)
 		found->manage = true;
+	else if (found->pkt.dest_qpn == VB_MCAST_QPN)
+		found->group = vb_gid_is_multicast(d->dest_gid);
 	else if (vb_adapter_index(engine->adapter, found->pkt.dest_qpn, &index))
 		found->qp = vb_sparse_get(&engine->qps, index);
 	else
@@ -458,12 +497,14 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 	for (uint32_t i = 0; i < n; i++) {
 		bool more = i + 1 < n && found[i + 1].qp == found[i].qp;
 
-		if (found[i].manage) {
+		if (found[i].manage || found[i].group) {
 			vb_stat_add(engine->adapter, VB_STAT_RCVD_PKTS, 1);
 			vb_stat_add(engine->adapter, VB_STAT_RCVD_BYTES, found[i].pkt.payload_len);
-			vb_agent_packet(engine, &d[i], &found[i].pkt, may_hand_over);
-			continue;
 		}
+		if (found[i].manage)
+			vb_agent_packet(engine, &d[i], &found[i].pkt, may_hand_over);
+		if (found[i].group)
+			vb_mcast_packet(engine, &found[i].pkt, &d[i]);
 		while (may_hand_over && found[i].other_block)
 			hand_over(engine, &d[i], &found[i], n - i);
 		if (!found[i].qp)

@@ -37,6 +37,9 @@ int vb_wire_start(struct vb_engine *engine);
 /** vb_wire_close() - Close them; the thread has ended */
 void vb_wire_close(struct vb_engine *engine);
 
+/** vb_wire_udp() - Its sockets, NULL where there are none */
+struct vb_udp *vb_wire_udp(struct vb_engine *engine);
+
 /** vb_wire_forked() - In the child: the sockets are the parent's */
 void vb_wire_forked(struct vb_engine *engine);
 

@@ -5,6 +5,7 @@
 
 #include "carrier/target.h"
 #include "engine/datagram.h"
+#include "engine/mcast.h"
 #include "engine/stats.h"
 #include "engine/wire.h"
 #include "host/access.h"
@@ -24,7 +25,8 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		.ifindex = vb_context_of(qp->ibv.context)->device->ifindex,
 		.traffic_class = wqe->path.traffic_class,
 		.hop_limit = wqe->path.hop_limit,
-		.inside = wqe->path.reach != VB_REACH_WIRE,
+		.inside = wqe->path.reach != VB_REACH_WIRE && !wqe->path.outside,
+		.hand = vb_mcast_how(&wqe->path),
 		.flow = wqe->path.flow_label ? wqe->path.flow_label
 					     : qp->ibv.qp_num ^ wqe->remote_qpn << 8,
 	};

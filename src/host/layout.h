@@ -7,6 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "object/mcast.h"
+
 /*
  * Theory of operation
  *
@@ -78,7 +80,18 @@ struct vb_pub_header {
 	_Atomic uint64_t mqp_chunk[VB_CHUNKS]; /* struct vb_mbx_qp, mailbox */
 	_Atomic uint64_t mcq_chunk[VB_CHUNKS]; /* struct vb_mbx_cq, mailbox */
 	struct vb_pub_access access[VB_ACCESSES];
+	_Atomic uint64_t groups;   /* offset of VB_MCAST_GROUPS rows, 0: none yet */
+	_Atomic uint64_t n_groups; /* rows that were ever in use: the first ones */
 };
+
+/* A multicast group that QPs of the process are attached to. */
+struct vb_pub_group {
+	_Atomic uint64_t word;		    /* counts up; odd: the row names a group */
+	uint64_t gid[2];		    /* network order; changed only while the word is even */
+	_Atomic uint32_t qpn[VB_MCAST_QPS]; /* attached, 0 none */
+	uint64_t pad[5];
+};
+static_assert(sizeof(struct vb_pub_group) == 320, "five cache lines");
 
 /* How peers reach the memory behind a key. */
 enum vb_key_memory {
@@ -242,6 +255,7 @@ static inline uint64_t vb_layout_hash(void)
 		sizeof(struct vb_mbx_cq),
 		sizeof(struct vb_mbx_arrival),
 		sizeof(struct vb_pub_rq),
+		sizeof(struct vb_pub_group),
 		VB_BLOCK_BITS,
 		VB_OWN_BLOCKS,
 		VB_CHUNK_IDS,

@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "base/step.h"
 #include "host/layout.h"
@@ -392,6 +393,49 @@ static inline void vb_arm_fired(_Atomic uint64_t *word, uint64_t seen)
 	VB_STEP(ARM_RECORD);
 	atomic_compare_exchange_strong(word, &seen, (seen & ~0xffull) | VB_ARM_NONE);
 	VB_STEP(ARM_FIRED);
+}
+
+/* ---- Multicast group: a count, odd while the row names a group ---- */
+
+/** vb_group_open() - The owner begins to be in a group; nobody is attached yet */
+static inline void vb_group_open(struct vb_pub_group *g, const uint8_t *gid)
+{
+	uint64_t words[2];
+
+	memcpy(words, gid, sizeof(words));
+	vb_row_write(g->gid, words, sizeof(words));
+	atomic_fetch_add(&g->word, 1);
+}
+
+/** vb_group_close() - The owner leaves it; nobody is attached any more */
+static inline void vb_group_close(struct vb_pub_group *g)
+{
+	atomic_fetch_add(&g->word, 1);
+}
+
+/** vb_group_read() - The members of a row, where it names the group
+ * @qpns:   Receives the QP numbers, in no order
+ * Return:  how many; 0 too where the row changed meanwhile: the group was left
+ */
+static inline uint32_t vb_group_read(const struct vb_pub_group *g, const uint8_t *gid,
+				     uint32_t qpns[VB_MCAST_QPS])
+{
+	uint64_t word = atomic_load(&g->word), words[2];
+	uint32_t n = 0;
+
+	if (!(word & 1))
+		return 0;
+	vb_row_read(words, g->gid, sizeof(words));
+	if (memcmp(words, gid, sizeof(words)))
+		return 0;
+	for (uint32_t i = 0; i < VB_MCAST_QPS; i++) {
+		uint32_t qpn = atomic_load_explicit(&g->qpn[i], memory_order_relaxed);
+
+		if (qpn)
+			qpns[n++] = qpn;
+	}
+	atomic_thread_fence(memory_order_acquire);
+	return atomic_load(&g->word) == word ? n : 0;
 }
 
 #endif

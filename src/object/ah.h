@@ -28,6 +28,8 @@ struct vb_path {
 	uint8_t traffic_class;
 	uint8_t hop_limit;
 	enum vb_reach reach;
+	bool multicast; /* dest_gid is a group: reach is that of the members on this host */
+	bool outside;	/* a group: other hosts may have members too */
 };
 
 struct vb_ah {

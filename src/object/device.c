@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/settings.h"
+#include "object/mcast.h"
 
 static_assert(offsetof(struct vb_device, ibv) == 0, "programs hold the first member");
 static_assert(offsetof(struct vb_device, driver) == sizeof(struct ibv_device),
@@ -96,8 +97,7 @@ static void setup_identity(struct vb_device *dev, const char *section)
 			 uname(&host) ? "localhost" : host.nodename, dev->ibv.name);
 }
 
-/* What stays zero is not offered: no SRQ, AH, MW, multicast, ODP, TSO, RSS, tag
- * matching, device memory. */
+/* What stays zero is not offered: no MW, TSO, RSS, tag matching. */
 static void setup_limits(struct vb_device *dev, const char *section)
 {
 	struct ibv_device_attr *attr = &dev->attr.orig_attr;
@@ -115,6 +115,9 @@ static void setup_limits(struct vb_device *dev, const char *section)
 	attr->max_pd = (int)number(section, "MAX_PD");
 	attr->max_ah = (int)number(section, "MAX_AH");
 	attr->max_srq = (int)number(section, "MAX_SRQ");
+	attr->max_mcast_grp = VB_MCAST_GROUPS;
+	attr->max_mcast_qp_attach = VB_MCAST_QPS;
+	attr->max_total_mcast_qp_attach = VB_MCAST_GROUPS * VB_MCAST_QPS;
 	attr->max_srq_wr = attr->max_qp_wr;
 	attr->max_srq_sge = attr->max_sge;
 	attr->max_qp_rd_atom = (int)number(section, "MAX_QP_RD_ATOM");
@@ -172,6 +175,7 @@ void vb_device_setup(struct vb_device *dev, uint32_t index, const char *name, co
 	dev->ifindex = link->ifindex;
 	memcpy(dev->ifname, link->name, sizeof(dev->ifname));
 	memcpy(dev->mac, link->mac, sizeof(dev->mac));
+	dev->loopback = link->loopback;
 	setup_names(dev, name);
 	setup_identity(dev, section);
 	setup_limits(dev, section);

@@ -40,6 +40,7 @@ struct vb_device {
 	uint32_t ifindex;      /* interface at the time of discovery, 0 none */
 	char ifname[IF_NAMESIZE];
 	uint8_t mac[6];
+	bool loopback; /* the interface reaches nobody else */
 
 	struct ibv_device_attr_ex attr; /* node_guid, sys_image_guid in network order */
 

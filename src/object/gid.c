@@ -17,6 +17,11 @@ bool vb_gid_is_link_local(const uint8_t raw[16])
 	return raw[0] == 0xfe && (raw[1] & 0xc0) == 0x80;
 }
 
+bool vb_gid_is_multicast(const uint8_t raw[16])
+{
+	return raw[0] == 0xff || (vb_gid_is_v4(raw) && raw[12] >> 4 == 0xe);
+}
+
 void vb_gid_from_mac(const uint8_t mac[6], uint8_t raw[16])
 {
 	memset(raw, 0, 16);

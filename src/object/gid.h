@@ -70,6 +70,9 @@ bool vb_gid_is_v4(const uint8_t raw[16]);
 /** vb_gid_is_link_local() - Whether a GID lies in fe80::/10 */
 bool vb_gid_is_link_local(const uint8_t raw[16]);
 
+/** vb_gid_is_multicast() - Whether a GID names a group: ff00::/8, or an IPv4 group, mapped */
+bool vb_gid_is_multicast(const uint8_t raw[16]);
+
 /** vb_gid_from_mac() - The link-local GID of an Ethernet address
  * @mac:    6 bytes
  * @raw:    Receives fe80::<EUI-64>

@@ -85,6 +85,7 @@ struct vb_qp {
 	uint32_t index;	 /* in the adapter's QP table */
 	uint32_t handle; /* copy: the public one may be overwritten */
 	bool sq_sig_all;
+	bool block_self;	 /* gets no multicast that it sent itself */
 	bool is_ex;		 /* made with IBV_QP_INIT_ATTR_SEND_OPS_FLAGS */
 	uint64_t send_ops;	 /* IBV_QP_EX_WITH_* */
 	struct ibv_qp_cap cap;	 /* as given back to the program */
@@ -118,6 +119,7 @@ struct vb_qp {
 	_Atomic bool flush_recv;    /* ERR: what has not arrived completes as flushed */
 	uint64_t inbox, inbox_last; /* sorted arrivals of a shared queue, under its sort_lock */
 	bool comm_est_told;
+	uint32_t groups; /* multicast groups it is attached to, under the lock of those */
 
 	/* Engine's list of waiting queues, under its lock. */
 	struct vb_qp *timer_next;

@@ -26,7 +26,15 @@ static int resolve(struct vb_context *ctx, const struct ibv_ah_attr *attr, struc
 	path->flow_label = grh->flow_label & 0xfffff;
 	path->traffic_class = grh->traffic_class;
 	path->hop_limit = grh->hop_limit;
-	path->reach = vb_reach(ctx->device, grh->dgid.raw, entry.type);
+	path->multicast = vb_gid_is_multicast(grh->dgid.raw);
+	if (!path->multicast) {
+		path->reach = vb_reach(ctx->device, grh->dgid.raw, entry.type);
+		return 0;
+	}
+	path->reach = vb_reach_group();
+	/* From an address of one protocol packets to a group of the other cannot leave. */
+	path->outside = vb_reach_by_udp() && ctx->device->ifindex && !ctx->device->loopback &&
+			vb_gid_is_v4(entry.raw) == vb_gid_is_v4(grh->dgid.raw);
 	return 0;
 }
 

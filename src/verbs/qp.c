@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/mcast.h"
 #include "engine/objects.h"
 #include "engine/requester.h"
 #include "host/async.h"
@@ -165,6 +166,12 @@ static uint64_t send_ops(enum ibv_qp_type type)
 	return type == IBV_QPT_UD ? ud : type == IBV_QPT_UC ? uc : rc;
 }
 
+/* Flags that it may ask for. */
+static uint32_t create_flags(enum ibv_qp_type type)
+{
+	return type == IBV_QPT_UD ? IBV_QP_CREATE_BLOCK_SELF_MCAST_LB : 0;
+}
+
 static int check_ex(const struct ibv_qp_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS |
@@ -175,7 +182,8 @@ static int check_ex(const struct ibv_qp_init_attr_ex *attr)
 			       attr->comp_mask);
 	if (!(attr->comp_mask & IBV_QP_INIT_ATTR_PD))
 		return vb_fail(VB_RULE_CREATE_QP_PD, "comp_mask=0x%x", attr->comp_mask);
-	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS && attr->create_flags)
+	if (attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+	    attr->create_flags & ~create_flags(attr->qp_type))
 		return vb_fail(VB_RULE_NOT_SUPPORTED, "ibv_create_qp_ex create_flags=0x%x",
 			       attr->create_flags);
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS &&
@@ -196,6 +204,9 @@ struct ibv_qp *vb_create_qp_ex(struct ibv_context *context, struct ibv_qp_init_a
 	qp = create(vb_context_of(context), attr->pd, (struct ibv_qp_init_attr *)(void *)attr);
 	if (!qp)
 		return NULL;
+	/* Nobody knows of the QP yet. */
+	qp->block_self = attr->comp_mask & IBV_QP_INIT_ATTR_CREATE_FLAGS &&
+			 attr->create_flags & IBV_QP_CREATE_BLOCK_SELF_MCAST_LB;
 	if (attr->comp_mask & IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) {
 		qp->is_ex = true;
 		qp->send_ops = attr->send_ops_flags;
@@ -324,9 +335,15 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_qp *qp = vb_qp_of(ibv);
 	int err = vb_check_object(ctx, &ctx->qps, ibv->handle, qp, "QP");
+	uint32_t groups;
 
 	if (err)
 		return err;
+	groups = vb_mcast_attached(ctx->engine, qp);
+	if (groups)
+		return vb_fail(VB_RULE_BUSY,
+			       "ibv_destroy_qp qp#0x%x: attached to %u multicast groups",
+			       ibv->qp_num, groups);
 	if (vb_idtable_remove(&ctx->qps, ibv->handle) != qp)
 		return vb_fail(VB_RULE_BAD_HANDLE, "QP handle %u", ibv->handle);
 	vb_engine_qp_destroy(ctx->engine, qp);

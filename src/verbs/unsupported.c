@@ -41,8 +41,6 @@ ERR(ibv_set_ece, struct ibv_qp *qp, struct ibv_ece *ece)
 ERR(ibv_query_ece, struct ibv_qp *qp, struct ibv_ece *ece)
 
 /* Addresses */
-ERR(ibv_attach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
-ERR(ibv_detach_mcast, struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
 REFUSE(int, vb_fail_negative, ibv_resolve_eth_l2_from_gid, struct ibv_context *context,
        struct ibv_ah_attr *attr, uint8_t eth_mac[ETHERNET_LL_SIZE], uint16_t *vid)
 

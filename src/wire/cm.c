@@ -32,13 +32,15 @@
 #define KNOWN (MRA | REJ | REP | RTU | DREQ | DREP | LAP | APR)
 
 /* One field: which messages have it, where, and in which member it is kept. A number of up to 64
- * bits, most significant first; more bits are bytes. */
+ * bits, most significant first; more bits are bytes. What no row names is reserved: it parses to
+ * nothing, and is built as 0. */
 struct field {
-	uint16_t in;
-	uint16_t byte;
-	uint8_t bit, shift; /* from the most significant one; in the member: of pieces */
-	uint16_t bits;
-	uint16_t at, size;
+	uint16_t in;	   /* M() of the messages */
+	uint16_t byte;	   /* from the end of the common header */
+	uint8_t bit;	   /* 0 is the byte's most significant one */
+	uint8_t shift;	   /* of a piece of a number: where it belongs in the member */
+	uint16_t bits;	   /* how many */
+	uint16_t at, size; /* of the member, in bytes */
 };
 
 #define AT(member) offsetof(struct vb_cm_msg, member), sizeof(((struct vb_cm_msg *)0)->member)
@@ -54,6 +56,7 @@ struct field {
 	{                                                                                          \
 		in, byte, 0, shift, 8, AT(member)                                                  \
 	}
+/* A path, in its two forms: a LAP packs the last words otherwise than a REQ. */
 #define PATH(in, byte, path)                                                                       \
 	F(in, (byte), 16, path.slid), F(in, (byte) + 2, 16, path.dlid),                            \
 		F(in, (byte) + 4, 128, path.sgid), F(in, (byte) + 20, 128, path.dgid),             \
@@ -61,15 +64,21 @@ struct field {
 		F(in, (byte) + 40, 8, path.traffic_class), F(in, (byte) + 41, 8, path.hop_limit),  \
 		F(in, (byte) + 42, 4, path.sl), B(in, (byte) + 42, 4, 1, path.subnet_local),       \
 		F(in, (byte) + 43, 5, path.ack_timeout)
+#define LAP_PATH(in, byte, path)                                                                   \
+	F(in, (byte), 16, path.slid), F(in, (byte) + 2, 16, path.dlid),                            \
+		F(in, (byte) + 4, 128, path.sgid), F(in, (byte) + 20, 128, path.dgid),             \
+		F(in, (byte) + 36, 20, path.flow_label),                                           \
+		F(in, (byte) + 39, 8, path.traffic_class), F(in, (byte) + 40, 8, path.hop_limit),  \
+		B(in, (byte) + 41, 2, 6, path.rate), F(in, (byte) + 42, 4, path.sl),               \
+		B(in, (byte) + 42, 4, 1, path.subnet_local),                                       \
+		F(in, (byte) + 43, 5, path.ack_timeout)
 
 /* clang-format off */
 static const struct field fields[] = {
 	F(ALL, 0, 32, local_id),
 	F(KNOWN, 4, 32, remote_id),
 
-	PIECE(REQ, 5, 16, vendor_id),
-	PIECE(REQ, 6, 8, vendor_id),
-	PIECE(REQ, 7, 0, vendor_id),
+	F(REQ, 5, 24, vendor_id),
 	F(REQ, 8, 64, service_id),
 	F(REQ, 16, 64, ca_guid),
 	F(REQ, 28, 32, qkey),
@@ -115,6 +124,7 @@ static const struct field fields[] = {
 	F(DREQ, 8, 24, qpn),
 	F(LAP, 12, 24, qpn),
 	F(LAP, 15, 5, remote_timeout),
+	LAP_PATH(LAP, 20, alt),
 	F(APR, 8, 8, ari_len),
 	F(APR, 9, 8, status),
 	F(APR, 12, VB_CM_ARI_LEN * 8, ari),
@@ -227,7 +237,7 @@ static void parse_field(const struct field *f, const uint8_t *data, struct vb_cm
 
 bool vb_cm_parse(const uint8_t *bytes, size_t len, struct vb_cm_msg *msg)
 {
-	const uint8_t *data = bytes + DATA_AT;
+	const uint8_t *data;
 	uint16_t attr;
 
 	if (len != VB_MAD_LEN || bytes[0] != BASE_VERSION || bytes[1] != CLASS_CM ||
@@ -236,6 +246,7 @@ bool vb_cm_parse(const uint8_t *bytes, size_t len, struct vb_cm_msg *msg)
 	attr = vb_get16(bytes + ATTR_AT);
 	if (!known(attr))
 		return false;
+	data = bytes + DATA_AT;
 	memset(msg, 0, sizeof(*msg));
 	msg->attr = attr;
 	msg->tid = vb_get64(bytes + TID_AT);

@@ -112,7 +112,7 @@ struct vb_cm_msg {
 	uint8_t cm_retries;	      /* REQ */
 	uint8_t mtu;		      /* REQ: enum ibv_mtu */
 	uint16_t pkey;		      /* REQ, SIDR_REQ */
-	struct vb_cm_path path, alt;  /* REQ */
+	struct vb_cm_path path, alt;  /* REQ; LAP: alt */
 	uint8_t ack_delay, failover;  /* REP */
 	uint32_t vendor_id, attr_mod; /* REQ, REP: enhanced connection establishment */
 	uint8_t about;		      /* MRA, REJ: enum vb_cm_about */

@@ -13,6 +13,7 @@ import netns
 
 WHOLE = ("ah", "content", "device", "domain", "memory", "modify", "query", "strict", "teardown")
 PARTS = {
+    "mcast": ("rules", "limits", "group_v4", "group_v6", "own_copies", "come_and_go", "two_groups"),
     "errors": ("all_faults", "one_process", "two_processes", "write_imm_access", "empty_messages",
                "silence", "late_peer", "rnr", "after_error", "killed_peer"),
     "uc": ("receive_errors", "sender_errors", "send_ops"),

@@ -14,69 +14,13 @@
 
 #include <cmocka.h>
 
+#include "lib/capture.h"
 #include "wire/bytes.h"
 #include "wire/icrc.h"
 #include "wire/packet.h"
 
 #define FIELDS	17
-#define FRAMES	512
 #define NOT_SET "-"
-
-/* The frames of one capture file. */
-struct capture {
-	uint8_t *bytes;
-	size_t count;
-	struct {
-		const uint8_t *ip;
-		size_t len;
-	} frame[FRAMES];
-};
-
-static FILE *open_file(const char *name)
-{
-	const char *source = getenv("VB_SOURCE");
-	char path[4096];
-	FILE *file;
-
-	snprintf(path, sizeof(path), "%s/tests/wire/captures/%s", source ? source : ".", name);
-	file = fopen(path, "re");
-	if (!file)
-		fail_msg("cannot open %s", path);
-	return file;
-}
-
-static uint32_t host32(const uint8_t *p)
-{
-	uint32_t v;
-
-	memcpy(&v, p, 4);
-	return v;
-}
-
-static void load(const char *name, struct capture *cap)
-{
-	FILE *file = open_file(name);
-	size_t size, at = 24;
-
-	cap->bytes = malloc(1 << 20);
-	cap->count = 0;
-	assert_non_null(cap->bytes);
-	size = fread(cap->bytes, 1, 1 << 20, file);
-	fclose(file);
-	assert_true(size > 24);
-	/* Written little-endian. */
-	assert_memory_equal(cap->bytes, "\xd4\xc3\xb2\xa1", 4);
-	while (at + 16 <= size) {
-		uint32_t len = host32(cap->bytes + at + 8);
-
-		assert_int_equal(len, host32(cap->bytes + at + 12));
-		assert_true(at + 16 + len <= size && len > 14 && cap->count < FRAMES);
-		cap->frame[cap->count].ip = cap->bytes + at + 16 + 14;
-		cap->frame[cap->count++].len = len - 14;
-		at += 16 + len;
-	}
-	assert_int_equal(at, size);
-}
 
 static void same(const char *text, uint64_t value, bool has)
 {
@@ -170,7 +114,7 @@ static void test_captures(void **state)
 {
 	char line[1024], name[64], loaded[64] = "", field[FIELDS][40];
 	struct capture cap = {0};
-	FILE *list = open_file("captures.txt");
+	FILE *list = capture_file("captures.txt");
 	size_t next = 0, packets = 0, files = 0;
 
 	while (fgets(line, sizeof(line), list)) {
@@ -183,8 +127,8 @@ static void test_captures(void **state)
 			assert_int_equal(sscanf(line + at, "%39s%n", field[i], &n), 1);
 		if (strcmp(name, loaded) != 0) {
 			assert_int_equal(next, cap.count);
-			free(cap.bytes);
-			load(name, &cap);
+			capture_free(&cap);
+			capture_load(name, &cap);
 			strcpy(loaded, name);
 			next = 0;
 			files++;
@@ -195,7 +139,7 @@ static void test_captures(void **state)
 		packets++;
 	}
 	assert_int_equal(next, cap.count);
-	free(cap.bytes);
+	capture_free(&cap);
 	fclose(list);
 	assert_int_equal(files, 13);
 	assert_int_equal(packets, 261);

@@ -124,7 +124,9 @@ static void test_attributes(void **state)
 	assert_int_equal(attr->max_srq_sge, attr->max_sge);
 	assert_int_equal(attr->max_ah, 65536);
 	assert_int_equal(attr->max_mw, 0);
-	assert_int_equal(attr->max_mcast_grp, 0);
+	assert_int_equal(attr->max_mcast_grp, 128);
+	assert_int_equal(attr->max_mcast_qp_attach, 64);
+	assert_int_equal(attr->max_total_mcast_qp_attach, 128 * 64);
 	assert_int_equal(attr->device_cap_flags,
 			 IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_PORT_ACTIVE_EVENT |
 				 IBV_DEVICE_SYS_IMAGE_GUID | IBV_DEVICE_RC_RNR_NAK_GEN);
