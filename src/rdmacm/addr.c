@@ -144,6 +144,8 @@ int cm_bind(struct cm_id *id, const struct sockaddr *addr)
 
 int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
+	if (!cm_usable(rid, "rdma_bind_addr"))
+		return -1;
 	if (!addr)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "addr is NULL");
 	return cm_bind(cm_id_of(rid), addr);
@@ -246,8 +248,11 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct 
 		      int timeout_ms)
 {
 	struct cm_id *id = cm_id_of(rid);
-	struct rdma_addr *addr = &rid->route.addr;
+	struct sockaddr_storage before;
+	struct rdma_addr *addr;
 
+	if (!cm_usable(rid, "rdma_resolve_addr"))
+		return -1;
 	(void)timeout_ms; /* the kernel's routes are asked, which answers at once */
 	if (!dst_addr)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "dst_addr is NULL");
@@ -258,12 +263,16 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct 
 	if (id->state != CM_IDLE && id->state != CM_BOUND)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: the address is resolved already",
 				      (void *)id);
+	addr = &rid->route.addr;
+	before = addr->dst_storage;
 	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
 	memcpy(&addr->dst_storage, dst_addr, cm_addr_len(dst_addr));
 	if (cm_addr_any(dst_addr))
 		loopback_of(dst_addr->sa_family, &addr->dst_addr);
-	if (have_source(id, src_addr) || find_path(id))
+	if (have_source(id, src_addr) || find_path(id)) {
+		addr->dst_storage = before;
 		return -1;
+	}
 	id->state = CM_ADDR_RESOLVED;
 	if (cm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0))
 		return -1;

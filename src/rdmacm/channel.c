@@ -26,6 +26,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	if (!c)
 		return vb_fail_null(VB_RULE_CM_MEMORY, "an event channel");
 	c->last = &c->first;
+	c->alive = vb_fork_guard();
 	/* Not a pipe: what is removed from the queue must not stay readable. */
 	c->channel.fd = eventfd(0, EFD_CLOEXEC);
 	if (c->channel.fd < 0) {
@@ -36,8 +37,29 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &c->channel;
 }
 
+bool cm_channel_usable(const struct rdma_event_channel *channel, const char *call)
+{
+	if (!channel) {
+		vb_fail(VB_RULE_CM_ARGUMENT, "%s: channel is NULL", call);
+		return false;
+	}
+	if (!cm_alive(((const struct cm_channel *)(const void *)channel)->alive)) {
+		vb_fail(VB_RULE_FORKED, "%s: channel fd=%d", call, channel->fd);
+		return false;
+	}
+	return true;
+}
+
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+	struct cm_event *event;
+
+	if (!channel)
+		return;
+	while ((event = channel_of(channel)->first)) {
+		channel_of(channel)->first = event->next;
+		free(event);
+	}
 	close(channel->fd);
 	free(channel_of(channel));
 }
@@ -191,9 +213,12 @@ static bool waits(int fd)
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
 	struct cm_channel *c = channel_of(channel);
-	struct pollfd readable = {.fd = channel->fd, .events = POLLIN};
+	struct pollfd readable = {.events = POLLIN};
 	struct cm_event *event;
 
+	if (!cm_channel_usable(channel, "rdma_get_cm_event"))
+		return -1;
+	readable.fd = channel->fd;
 	if (!out)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
 	for (;;) {
@@ -221,10 +246,12 @@ int rdma_ack_cm_event(struct rdma_cm_event *acked)
 
 	if (!event)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
-	cm_lock();
-	event->counts->given_out--;
-	pthread_cond_broadcast(&event->counts->acked);
-	cm_unlock();
+	if (cm_alive(event->counts->alive)) {
+		cm_lock();
+		event->counts->given_out--;
+		pthread_cond_broadcast(&event->counts->acked);
+		cm_unlock();
+	}
 	free(event);
 	return 0;
 }
@@ -245,10 +272,15 @@ void cm_wait_acked(struct cm_id *id)
 int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 {
 	struct cm_id *id = cm_id_of(rid);
-	struct rdma_event_channel *before = rid->channel, *own = NULL;
+	struct rdma_event_channel *before, *own = NULL;
 	struct cm_event *events;
-	bool was_sync = id->sync;
+	bool was_sync;
 
+	if (!cm_usable(rid, "rdma_migrate_id") ||
+	    (channel && !cm_channel_usable(channel, "rdma_migrate_id")))
+		return -1;
+	before = rid->channel;
+	was_sync = id->sync;
 	if (!channel) {
 		own = rdma_create_event_channel();
 		if (!own)
@@ -303,6 +335,8 @@ int rdma_write_cm_event(struct rdma_cm_id *rid, enum rdma_cm_event_type type, in
 {
 	struct cm_event *event;
 
+	if (!cm_usable(rid, "rdma_write_cm_event"))
+		return -1;
 	if ((int)type != VB_CM_EVENT_USER)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event=%d, want RDMA_CM_EVENT_USER",
 				      (int)type);

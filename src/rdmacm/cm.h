@@ -50,6 +50,7 @@ enum cm_state {
 
 struct cm_channel {
 	struct rdma_event_channel channel;
+	const uint8_t *alive; /* reads 0 in a child made by fork */
 	struct cm_event *first, **last;
 };
 
@@ -68,8 +69,9 @@ struct cm_id {
 	struct vb_agent_id *agent;		  /* of the device, NULL until bound to one */
 	struct vb_agent_id *each[CM_DEVICES_MAX]; /* wildcard: one for each device */
 	struct cm_device *device;
-	bool sync;    /* its channel is its own */
-	bool passive; /* came from a listener */
+	const uint8_t *alive; /* reads 0 in a child made by fork */
+	bool sync;	      /* its channel is its own */
+	bool passive;	      /* came from a listener */
 	bool disconnect_told;
 	struct cm_id *listener;		     /* passive; NULL once that is gone */
 	struct cm_id *children, *next_child; /* of a listener */
@@ -114,6 +116,12 @@ static inline void cm_lock(void)
 static inline void cm_unlock(void)
 {
 	pthread_mutex_unlock(vb_fork_lock(VB_FORK_LOCK_CM));
+}
+
+/** cm_alive() - Whether what carries a guard is of this process, not of its parent */
+static inline bool cm_alive(const uint8_t *guard)
+{
+	return !guard || *guard;
 }
 
 /* ---- Devices: device.c ---- */
@@ -161,7 +169,13 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 /** cm_wait_acked() - Until the events given out are acknowledged */
 void cm_wait_acked(struct cm_id *id);
 
+/** cm_channel_usable() - A channel of this process; false by rule */
+bool cm_channel_usable(const struct rdma_event_channel *channel, const char *call);
+
 /* ---- Ids: id.c ---- */
+
+/** cm_usable() - An id of this process; false by rule */
+bool cm_usable(const struct rdma_cm_id *id, const char *call);
 
 /** cm_id_new() - Allocate one */
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
