@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names and services to addresses: the system's getaddrinfo, its first answer. */
-#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,9 +185,10 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *rid, const char *node, const char *
 	if ((flags & RAI_SA_FLAG) && (node || (flags & RAI_DNS_FLAG)))
 		return vb_fail_minus1(VB_RULE_NOT_SUPPORTED,
 				      "RAI_SA resolves services of an InfiniBand fabric");
+	if (!node && !service && !hints)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT,
+				      "id %p: node, service and hints are NULL", (void *)id);
 	err = rdma_getaddrinfo(node, service, hints, &found);
-	if (err < 0 && !found && errno == EINVAL)
-		return -1;
 	cm_lock();
 	rdma_freeaddrinfo(id->info);
 	id->info = found;

@@ -383,6 +383,10 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 		return -1;
 	if (!id->passive || id->state != CM_CONNECT)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: no request", (void *)id);
+	/* Before its QP is touched. */
+	if (vb_agent_state(id->agent) != (is_ud(id) ? VB_CM_SIDR_RCVD : VB_CM_REQ_RCVD))
+		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: the request is answered or over",
+				      (void *)id);
 	if (is_ud(id) ? accept_ud(id, param) : accept_rc(id, param))
 		return -1;
 	cm_uncount(id);
