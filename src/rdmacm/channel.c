@@ -107,6 +107,27 @@ static struct cm_event *get(struct cm_channel *c)
 	return event;
 }
 
+/* Somebody has it from now on. */
+static void give_out(struct cm_event *event, struct cm_id *counts)
+{
+	event->counts = counts;
+	counts->given_out++;
+	event->next_out = counts->out;
+	event->at_out = &counts->out;
+	if (counts->out)
+		counts->out->at_out = &event->next_out;
+	counts->out = event;
+}
+
+static void take_back(struct cm_event *event)
+{
+	*event->at_out = event->next_out;
+	if (event->next_out)
+		event->next_out->at_out = event->at_out;
+	event->counts->given_out--;
+	pthread_cond_broadcast(&event->counts->acked);
+}
+
 /* Take those out that are an id's. */
 static struct cm_event *take_out(struct cm_channel *c, const struct cm_id *id)
 {
@@ -225,7 +246,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		cm_lock();
 		event = get(c);
 		if (event)
-			event->counts->given_out++;
+			give_out(event, event->counts);
 		cm_unlock();
 		if (event)
 			break;
@@ -236,6 +257,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 			return -1;
 	}
 	act_on(event);
+	cm_explain_padded(event);
 	*out = &event->event;
 	return 0;
 }
@@ -248,20 +270,18 @@ int rdma_ack_cm_event(struct rdma_cm_event *acked)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
 	if (cm_alive(event->counts->alive)) {
 		cm_lock();
-		event->counts->given_out--;
-		pthread_cond_broadcast(&event->counts->acked);
+		take_back(event);
 		cm_unlock();
 	}
 	free(event);
 	return 0;
 }
 
-void cm_wait_acked(struct cm_id *id)
+void cm_wait_acked(struct cm_id *id, const char *call)
 {
 	cm_lock();
 	if (id->given_out)
-		vb_explain(VB_RULE_CM_UNACKED, "id %p waits for %u event%s not acknowledged",
-			   (void *)id, id->given_out, id->given_out == 1 ? "" : "s");
+		cm_explain_unacked(id, call);
 	while (id->given_out)
 		pthread_cond_wait(&id->acked, vb_fork_lock(VB_FORK_LOCK_CM));
 	cm_unlock();
@@ -301,7 +321,7 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		put(channel_of(channel), event);
 	}
 	cm_unlock();
-	cm_wait_acked(id);
+	cm_wait_acked(id, "rdma_migrate_id");
 	if (was_sync)
 		rdma_destroy_event_channel(before);
 	return 0;
@@ -322,10 +342,8 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		queued = one->next;
 		put(channel_of(channel), one);
 	}
-	event->counts->given_out--;
-	pthread_cond_broadcast(&event->counts->acked);
-	event->counts = id;
-	id->given_out++;
+	take_back(event);
+	give_out(event, id);
 	id->id.event = request;
 	cm_unlock();
 }

@@ -78,6 +78,7 @@ struct cm_id {
 	int backlog, waiting;		     /* listener: requests not yet accepted */
 	bool counted;			     /* among the listener's waiting ones */
 	uint32_t given_out;		     /* events not acknowledged */
+	struct cm_event *out;		     /* they */
 	pthread_cond_t acked;
 	uint32_t psn; /* our first */
 	uint8_t tos, ack_timeout;
@@ -97,7 +98,8 @@ struct cm_id {
 struct cm_event {
 	struct rdma_cm_event event;
 	struct cm_event *next;
-	struct cm_id *id;     /* whose it is */
+	struct cm_event *next_out, **at_out; /* while it is given out */
+	struct cm_id *id;		     /* whose it is */
 	struct cm_id *counts; /* at whom it is counted: the listener's for requests */
 	uint8_t private_data[VB_CM_PRIV_MAX];
 };
@@ -167,10 +169,24 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		     struct rdma_cm_event *request);
 
 /** cm_wait_acked() - Until the events given out are acknowledged */
-void cm_wait_acked(struct cm_id *id);
+void cm_wait_acked(struct cm_id *id, const char *call);
 
 /** cm_channel_usable() - A channel of this process; false by rule */
 bool cm_channel_usable(const struct rdma_event_channel *channel, const char *call);
+
+/* ---- Why: explain.c ---- */
+
+/** cm_explain_unacked() - Which events a call waits for; under cm_lock */
+void cm_explain_unacked(const struct cm_id *id, const char *call);
+
+/** cm_explain_padded() - That private data is longer than what was sent */
+void cm_explain_padded(const struct cm_event *event);
+
+/** cm_text_address() - An address to be read; without its port */
+const char *cm_text_address(const struct sockaddr *addr, char *bytes, size_t size);
+
+/** cm_text_devices() - The devices and their addresses, where somebody asked */
+const char *cm_text_devices(char *bytes, size_t size);
 
 /* ---- Ids: id.c ---- */
 

@@ -298,7 +298,7 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 	if (rid->event)
 		rdma_ack_cm_event(rid->event);
 	rid->event = NULL;
-	cm_wait_acked(id);
+	cm_wait_acked(id, "rdma_destroy_id");
 	cm_uncount(id);
 	leave_listener(id);
 	forget_listener(id);
