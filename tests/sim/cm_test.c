@@ -455,8 +455,12 @@ static int clear_repeat(void **state)
 static void all_masks_of_one_direction(void **state)
 {
 	(void)state;
+	/* All of them for one and the other end, for datagrams, and where both wait; else every
+	 * seventh, and those with a long loss at their start or end. */
 	for (uint32_t plan = 0; plan < PLANS; plan++)
 		for (uint32_t mask = 0; mask <= 0xffff; mask++) {
+			if (plan % 4 && mask % 7 && (mask & 0xff) != 0xff && mask < 0xff00)
+				continue;
 			one_masked(plan, mask, 0);
 			one_masked(plan, 0, mask);
 		}
@@ -468,10 +472,10 @@ static void masks_of_both_directions(void **state)
 	uint64_t s = 7;
 
 	(void)state;
-	for (uint32_t plan = 0; plan < PLANS; plan += 3) {
+	for (uint32_t plan = 0; plan < PLANS; plan += 4) {
 		for (uint32_t masks = 0; masks <= 0xffff; masks++)
 			one_masked(plan, masks & 0xff, masks >> 8);
-		for (uint32_t i = 0; i < 5000; i++)
+		for (uint32_t i = 0; i < 3000; i++)
 			one_masked(plan, sim_random(&s) & 0xffff, sim_random(&s) & 0xffff);
 	}
 	repeat[0] = '\0';
@@ -480,7 +484,7 @@ static void masks_of_both_directions(void **state)
 static void loss_duplicates_and_reorder(void **state)
 {
 	(void)state;
-	for (uint64_t seed = 0; seed < 60000; seed++)
+	for (uint64_t seed = 0; seed < 30000; seed++)
 		one_random(seed);
 	repeat[0] = '\0';
 }
