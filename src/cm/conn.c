@@ -252,14 +252,24 @@ void vb_cm_close(struct vb_cm_conn *c, struct vb_cm_out *out)
 
 static void on_req(struct vb_cm_conn *c, struct vb_cm_out *out)
 {
+	bool waits = c->state == VB_CM_REQ_RCVD || c->state == VB_CM_REP_SENT;
+	bool refused = c->state == VB_CM_IDLE && c->last_attr == VB_CM_REJ;
+
 	/* Again: what was said is said again. */
-	if ((c->state == VB_CM_REQ_RCVD || c->state == VB_CM_REP_SENT) && c->last_attr)
+	if (!c->active && ((waits && c->last_attr) || refused))
 		send_last(c, out);
 }
 
 static void on_rep(struct vb_cm_conn *c, const struct vb_cm_msg *msg, struct vb_cm_out *out)
 {
 	switch (c->state) {
+	case VB_CM_IDLE:
+		/* Too late, or the refusal was lost: its sender would wait for long. */
+		if (c->active && c->last_attr == VB_CM_REJ && msg->local_id == c->remote_id)
+			send_last(c, out);
+		else if (c->active)
+			vb_cm_answer_unknown(msg, 0, out);
+		break;
 	case VB_CM_REQ_SENT:
 		c->remote_id = msg->local_id;
 		c->peer_qpn = msg->qpn;
@@ -349,6 +359,10 @@ static void on_dreq(struct vb_cm_conn *c, const struct vb_cm_msg *msg, uint64_t 
 	case VB_CM_TIMEWAIT:
 		agree(c, msg, out);
 		break;
+	case VB_CM_IDLE:
+		/* It has ended here, and the answer was lost. */
+		vb_cm_answer_unknown(msg, 0, out);
+		break;
 	default:
 		break;
 	}
@@ -381,8 +395,6 @@ static void on_lap(struct vb_cm_conn *c, const struct vb_cm_msg *lap, struct vb_
 static bool from_peer(const struct vb_cm_conn *c, const struct vb_cm_msg *msg)
 {
 	switch (msg->attr) {
-	case VB_CM_REQ:
-	case VB_CM_SIDR_REQ:
 	case VB_CM_SIDR_REP:
 	case VB_CM_REP:
 		return true;

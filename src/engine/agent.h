@@ -58,7 +58,8 @@ struct vb_agent_bind {
 	uint16_t port;	/* 0: one is chosen, and written here */
 	bool any, v6;	/* every address, of IPv6 (and IPv4, unless only6) */
 	bool only6;
-	bool reuse;	  /* share with others of this process that do not listen */
+	bool reuse;	  /* share with others of this process that do not listen and say so too */
+	bool claim;	  /* a chosen one too is nobody else's to bind: somebody may listen there */
 	uint8_t addr[16]; /* as a GID, where not any */
 };
 

@@ -26,6 +26,7 @@ struct vb_agent_port {
 	struct vb_cmport at;
 	int fd;
 	uint32_t users;
+	bool reuse; /* by all of them */
 };
 
 /* Ports that may be chosen, of one space. */

@@ -138,18 +138,63 @@ static int choose(struct vb_agent *agent, uint16_t space, struct vb_agent_chosen
 
 /* ---- Ids ---- */
 
+static int excludes(void *object, void *arg)
+{
+	const struct vb_agent_id *id = object;
+	const struct vb_cmport *at = arg;
+
+	return id->chosen && !id->port && id->at.space == at->space && id->at.port == at->port &&
+	       vb_cmport_conflict(&id->at, at);
+}
+
+/* By a connection of this process, whose number has no socket. */
+static bool chosen(struct vb_agent *agent, struct vb_cmport *at)
+{
+	for (struct vb_agent_chosen *c = agent->chosen; c; c = c->next)
+		if (c->space == at->space && at->port >= c->base &&
+		    at->port < c->base + VB_CMPORT_BLOCK && c->used & 1ull << (at->port - c->base))
+			return vb_idtable_each(&agent->ids, excludes, at) != 0;
+	return false;
+}
+
 static int bind_number(struct vb_agent_id *id, struct vb_cmport *at, bool reuse)
 {
 	struct vb_agent_port *port = find(id->agent, at);
+	int err;
 
 	if (port) {
-		if (!reuse || listened(id->agent, port))
+		if (!reuse || !port->reuse || listened(id->agent, port))
 			return -EADDRINUSE;
 		port->users++;
 		id->port = port;
 		return 0;
 	}
-	return open_port(id->agent, at, &id->port);
+	if (chosen(id->agent, at))
+		return -EADDRINUSE;
+	err = open_port(id->agent, at, &id->port);
+	if (!err)
+		id->port->reuse = reuse;
+	return err;
+}
+
+/* What another has bound at this address stays marked, and is not tried again. */
+static int bind_chosen(struct vb_agent_id *id, struct vb_cmport *at, bool claim)
+{
+	struct vb_agent_chosen *from;
+	int err;
+
+	do {
+		err = choose(id->agent, at->space, &from, &at->port);
+		if (err)
+			return err;
+		if (claim)
+			err = open_port(id->agent, at, &id->port);
+	} while (err == -EADDRINUSE);
+	if (err)
+		from->used &= ~(1ull << (at->port - from->base));
+	else
+		id->chosen = from;
+	return err;
 }
 
 int vb_agent_bind(struct vb_agent_id *id, struct vb_agent_bind *bind)
@@ -169,7 +214,7 @@ int vb_agent_bind(struct vb_agent_id *id, struct vb_agent_bind *bind)
 	else if (at.port)
 		err = bind_number(id, &at, bind->reuse);
 	else
-		err = choose(id->agent, at.space, &id->chosen, &at.port);
+		err = bind_chosen(id, &at, bind->claim);
 	if (!err) {
 		id->bound = true;
 		id->bound_ns = vb_now_ns();

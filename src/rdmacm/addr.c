@@ -109,6 +109,7 @@ static bool is_local(const uint8_t *gid)
 static struct cm_device *find_device(const struct cm_id *id, const struct sockaddr *addr)
 {
 	struct cm_device *device, *all;
+	char what[INET6_ADDRSTRLEN], devices[512];
 	uint8_t gid[16];
 
 	cm_addr_gid(addr, gid);
@@ -120,9 +121,10 @@ static struct cm_device *find_device(const struct cm_id *id, const struct sockad
 			return id->device;
 		return cm_devices(&all) ? &all[0] : NULL;
 	}
-	if (is_local(gid))
-		return vb_fail_null(VB_RULE_CM_NO_DEVICE_ADDRESS, "id %p", (const void *)id);
-	return vb_fail_null(VB_RULE_CM_ADDRESS_NOT_LOCAL, "id %p", (const void *)id);
+	return vb_fail_null(
+		is_local(gid) ? VB_RULE_CM_NO_DEVICE_ADDRESS : VB_RULE_CM_ADDRESS_NOT_LOCAL,
+		"id %p: %s; %s", (const void *)id, cm_text_address(addr, what, sizeof(what)),
+		cm_text_devices(devices, sizeof(devices)));
 }
 
 int cm_bind(struct cm_id *id, const struct sockaddr *addr)
@@ -144,6 +146,8 @@ int cm_bind(struct cm_id *id, const struct sockaddr *addr)
 
 int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
+	if (!cm_usable(rid, "rdma_bind_addr"))
+		return -1;
 	if (!addr)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "addr is NULL");
 	return cm_bind(cm_id_of(rid), addr);
@@ -157,6 +161,7 @@ static int source_of(const struct cm_id *id, const struct sockaddr *dst,
 {
 	struct sockaddr_storage to;
 	socklen_t len = sizeof(*src);
+	char what[INET6_ADDRSTRLEN];
 	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
 
 	if (fd < 0)
@@ -166,11 +171,13 @@ static int source_of(const struct cm_id *id, const struct sockaddr *dst,
 	memcpy(&to, dst, cm_addr_len(dst));
 	cm_addr_set_port((struct sockaddr *)&to, DISCARD);
 	err = connect(fd, (struct sockaddr *)&to, cm_addr_len(dst)) ||
-	      getsockname(fd, (struct sockaddr *)src, &len);
+			      getsockname(fd, (struct sockaddr *)src, &len)
+		      ? errno
+		      : 0;
 	close(fd);
 	if (err)
-		return vb_fail_minus1(VB_RULE_CM_NO_ROUTE, "id %p: %s", (const void *)id,
-				      strerror(errno));
+		return vb_fail_minus1(VB_RULE_CM_NO_ROUTE, "id %p: %s: %s", (const void *)id,
+				      cm_text_address(dst, what, sizeof(what)), strerror(err));
 	cm_addr_set_port((struct sockaddr *)src, 0);
 	return 0;
 }
@@ -198,7 +205,9 @@ static int find_path(struct cm_id *id)
 	if (cm_addr_loopback(&addr->dst_addr)) {
 		if (!cm_device_usable_gid(id->device, addr->dst_addr.sa_family == AF_INET6,
 					  path->own_gid))
-			return vb_fail_minus1(VB_RULE_CM_NO_DEVICE_ADDRESS, "id %p", (void *)id);
+			return vb_fail_minus1(VB_RULE_CM_NO_DEVICE_ADDRESS,
+					      "id %p: %s has no address", (void *)id,
+					      id->id.verbs->device->name);
 		memcpy(path->peer_gid, path->own_gid, 16);
 	} else {
 		cm_addr_gid(&addr->src_addr, path->own_gid);
@@ -246,8 +255,11 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct 
 		      int timeout_ms)
 {
 	struct cm_id *id = cm_id_of(rid);
-	struct rdma_addr *addr = &rid->route.addr;
+	struct sockaddr_storage before;
+	struct rdma_addr *addr;
 
+	if (!cm_usable(rid, "rdma_resolve_addr"))
+		return -1;
 	(void)timeout_ms; /* the kernel's routes are asked, which answers at once */
 	if (!dst_addr)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "dst_addr is NULL");
@@ -258,12 +270,16 @@ int rdma_resolve_addr(struct rdma_cm_id *rid, struct sockaddr *src_addr, struct 
 	if (id->state != CM_IDLE && id->state != CM_BOUND)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: the address is resolved already",
 				      (void *)id);
+	addr = &rid->route.addr;
+	before = addr->dst_storage;
 	memset(&addr->dst_storage, 0, sizeof(addr->dst_storage));
 	memcpy(&addr->dst_storage, dst_addr, cm_addr_len(dst_addr));
 	if (cm_addr_any(dst_addr))
 		loopback_of(dst_addr->sa_family, &addr->dst_addr);
-	if (have_source(id, src_addr) || find_path(id))
+	if (have_source(id, src_addr) || find_path(id)) {
+		addr->dst_storage = before;
 		return -1;
+	}
 	id->state = CM_ADDR_RESOLVED;
 	if (cm_event_report(id, RDMA_CM_EVENT_ADDR_RESOLVED, 0))
 		return -1;

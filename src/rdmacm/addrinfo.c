@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Names and services to addresses: the system's getaddrinfo, its first answer. */
-#include <errno.h>
 #include <netdb.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,8 +134,9 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	struct rdma_addrinfo *rai;
 	int err;
 
-	if (!node && !service && !hints)
-		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "node, service and hints are NULL");
+	if (!res || (!node && !service && !hints))
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "%s",
+				      res ? "node, service and hints are NULL" : "res is NULL");
 	if (!cm_devices(&devices))
 		return -1;
 	rai = calloc(1, sizeof(*rai));
@@ -180,12 +180,15 @@ int rdma_resolve_addrinfo(struct rdma_cm_id *rid, const char *node, const char *
 	struct rdma_addrinfo *found = NULL;
 	int flags = hints ? hints->ai_flags : 0, err;
 
+	if (!cm_usable(rid, "rdma_resolve_addrinfo"))
+		return -1;
 	if ((flags & RAI_SA_FLAG) && (node || (flags & RAI_DNS_FLAG)))
 		return vb_fail_minus1(VB_RULE_NOT_SUPPORTED,
 				      "RAI_SA resolves services of an InfiniBand fabric");
+	if (!node && !service && !hints)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT,
+				      "id %p: node, service and hints are NULL", (void *)id);
 	err = rdma_getaddrinfo(node, service, hints, &found);
-	if (err < 0 && !found && errno == EINVAL)
-		return -1;
 	cm_lock();
 	rdma_freeaddrinfo(id->info);
 	id->info = found;
@@ -201,6 +204,10 @@ int rdma_query_addrinfo(struct rdma_cm_id *rid, struct rdma_addrinfo **info)
 	struct cm_id *id = cm_id_of(rid);
 	struct rdma_addrinfo *copy;
 
+	if (!cm_usable(rid, "rdma_query_addrinfo"))
+		return -1;
+	if (!info)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "rdma_query_addrinfo: info is NULL");
 	if (!id->info)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: nothing was resolved", (void *)id);
 	copy = calloc(1, sizeof(*copy));

@@ -26,6 +26,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	if (!c)
 		return vb_fail_null(VB_RULE_CM_MEMORY, "an event channel");
 	c->last = &c->first;
+	c->alive = vb_fork_guard();
 	/* Not a pipe: what is removed from the queue must not stay readable. */
 	c->channel.fd = eventfd(0, EFD_CLOEXEC);
 	if (c->channel.fd < 0) {
@@ -36,8 +37,29 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 	return &c->channel;
 }
 
+bool cm_channel_usable(const struct rdma_event_channel *channel, const char *call)
+{
+	if (!channel) {
+		vb_fail(VB_RULE_CM_ARGUMENT, "%s: channel is NULL", call);
+		return false;
+	}
+	if (!cm_alive(((const struct cm_channel *)(const void *)channel)->alive)) {
+		vb_fail(VB_RULE_FORKED, "%s: channel fd=%d", call, channel->fd);
+		return false;
+	}
+	return true;
+}
+
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+	struct cm_event *event;
+
+	if (!channel)
+		return;
+	while ((event = channel_of(channel)->first)) {
+		channel_of(channel)->first = event->next;
+		free(event);
+	}
 	close(channel->fd);
 	free(channel_of(channel));
 }
@@ -83,6 +105,27 @@ static struct cm_event *get(struct cm_channel *c)
 		c->last = &c->first;
 	tell_empty(c);
 	return event;
+}
+
+/* Somebody has it from now on. */
+static void give_out(struct cm_event *event, struct cm_id *counts)
+{
+	event->counts = counts;
+	counts->given_out++;
+	event->next_out = counts->out;
+	event->at_out = &counts->out;
+	if (counts->out)
+		counts->out->at_out = &event->next_out;
+	counts->out = event;
+}
+
+static void take_back(struct cm_event *event)
+{
+	*event->at_out = event->next_out;
+	if (event->next_out)
+		event->next_out->at_out = event->at_out;
+	event->counts->given_out--;
+	pthread_cond_broadcast(&event->counts->acked);
 }
 
 /* Take those out that are an id's. */
@@ -191,16 +234,19 @@ static bool waits(int fd)
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
 	struct cm_channel *c = channel_of(channel);
-	struct pollfd readable = {.fd = channel->fd, .events = POLLIN};
+	struct pollfd readable = {.events = POLLIN};
 	struct cm_event *event;
 
+	if (!cm_channel_usable(channel, "rdma_get_cm_event"))
+		return -1;
+	readable.fd = channel->fd;
 	if (!out)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
 	for (;;) {
 		cm_lock();
 		event = get(c);
 		if (event)
-			event->counts->given_out++;
+			give_out(event, event->counts);
 		cm_unlock();
 		if (event)
 			break;
@@ -211,6 +257,7 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 			return -1;
 	}
 	act_on(event);
+	cm_explain_padded(event);
 	*out = &event->event;
 	return 0;
 }
@@ -221,20 +268,20 @@ int rdma_ack_cm_event(struct rdma_cm_event *acked)
 
 	if (!event)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
-	cm_lock();
-	event->counts->given_out--;
-	pthread_cond_broadcast(&event->counts->acked);
-	cm_unlock();
+	if (cm_alive(event->counts->alive)) {
+		cm_lock();
+		take_back(event);
+		cm_unlock();
+	}
 	free(event);
 	return 0;
 }
 
-void cm_wait_acked(struct cm_id *id)
+void cm_wait_acked(struct cm_id *id, const char *call)
 {
 	cm_lock();
 	if (id->given_out)
-		vb_explain(VB_RULE_CM_UNACKED, "id %p waits for %u event%s not acknowledged",
-			   (void *)id, id->given_out, id->given_out == 1 ? "" : "s");
+		cm_explain_unacked(id, call);
 	while (id->given_out)
 		pthread_cond_wait(&id->acked, vb_fork_lock(VB_FORK_LOCK_CM));
 	cm_unlock();
@@ -245,10 +292,15 @@ void cm_wait_acked(struct cm_id *id)
 int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 {
 	struct cm_id *id = cm_id_of(rid);
-	struct rdma_event_channel *before = rid->channel, *own = NULL;
+	struct rdma_event_channel *before, *own = NULL;
 	struct cm_event *events;
-	bool was_sync = id->sync;
+	bool was_sync;
 
+	if (!cm_usable(rid, "rdma_migrate_id") ||
+	    (channel && !cm_channel_usable(channel, "rdma_migrate_id")))
+		return -1;
+	before = rid->channel;
+	was_sync = id->sync;
 	if (!channel) {
 		own = rdma_create_event_channel();
 		if (!own)
@@ -269,7 +321,7 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		put(channel_of(channel), event);
 	}
 	cm_unlock();
-	cm_wait_acked(id);
+	cm_wait_acked(id, "rdma_migrate_id");
 	if (was_sync)
 		rdma_destroy_event_channel(before);
 	return 0;
@@ -290,10 +342,8 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		queued = one->next;
 		put(channel_of(channel), one);
 	}
-	event->counts->given_out--;
-	pthread_cond_broadcast(&event->counts->acked);
-	event->counts = id;
-	id->given_out++;
+	take_back(event);
+	give_out(event, id);
 	id->id.event = request;
 	cm_unlock();
 }
@@ -303,6 +353,8 @@ int rdma_write_cm_event(struct rdma_cm_id *rid, enum rdma_cm_event_type type, in
 {
 	struct cm_event *event;
 
+	if (!cm_usable(rid, "rdma_write_cm_event"))
+		return -1;
 	if ((int)type != VB_CM_EVENT_USER)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event=%d, want RDMA_CM_EVENT_USER",
 				      (int)type);

@@ -50,6 +50,7 @@ enum cm_state {
 
 struct cm_channel {
 	struct rdma_event_channel channel;
+	const uint8_t *alive; /* reads 0 in a child made by fork */
 	struct cm_event *first, **last;
 };
 
@@ -68,14 +69,16 @@ struct cm_id {
 	struct vb_agent_id *agent;		  /* of the device, NULL until bound to one */
 	struct vb_agent_id *each[CM_DEVICES_MAX]; /* wildcard: one for each device */
 	struct cm_device *device;
-	bool sync;    /* its channel is its own */
-	bool passive; /* came from a listener */
+	const uint8_t *alive; /* reads 0 in a child made by fork */
+	bool sync;	      /* its channel is its own */
+	bool passive;	      /* came from a listener */
 	bool disconnect_told;
 	struct cm_id *listener;		     /* passive; NULL once that is gone */
 	struct cm_id *children, *next_child; /* of a listener */
 	int backlog, waiting;		     /* listener: requests not yet accepted */
 	bool counted;			     /* among the listener's waiting ones */
 	uint32_t given_out;		     /* events not acknowledged */
+	struct cm_event *out;		     /* they */
 	pthread_cond_t acked;
 	uint32_t psn; /* our first */
 	uint8_t tos, ack_timeout;
@@ -95,7 +98,8 @@ struct cm_id {
 struct cm_event {
 	struct rdma_cm_event event;
 	struct cm_event *next;
-	struct cm_id *id;     /* whose it is */
+	struct cm_event *next_out, **at_out; /* while it is given out */
+	struct cm_id *id;		     /* whose it is */
 	struct cm_id *counts; /* at whom it is counted: the listener's for requests */
 	uint8_t private_data[VB_CM_PRIV_MAX];
 };
@@ -114,6 +118,12 @@ static inline void cm_lock(void)
 static inline void cm_unlock(void)
 {
 	pthread_mutex_unlock(vb_fork_lock(VB_FORK_LOCK_CM));
+}
+
+/** cm_alive() - Whether what carries a guard is of this process, not of its parent */
+static inline bool cm_alive(const uint8_t *guard)
+{
+	return !guard || *guard;
 }
 
 /* ---- Devices: device.c ---- */
@@ -159,9 +169,29 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		     struct rdma_cm_event *request);
 
 /** cm_wait_acked() - Until the events given out are acknowledged */
-void cm_wait_acked(struct cm_id *id);
+void cm_wait_acked(struct cm_id *id, const char *call);
+
+/** cm_channel_usable() - A channel of this process; false by rule */
+bool cm_channel_usable(const struct rdma_event_channel *channel, const char *call);
+
+/* ---- Why: explain.c ---- */
+
+/** cm_explain_unacked() - Which events a call waits for; under cm_lock */
+void cm_explain_unacked(const struct cm_id *id, const char *call);
+
+/** cm_explain_padded() - That private data is longer than what was sent */
+void cm_explain_padded(const struct cm_event *event);
+
+/** cm_text_address() - An address to be read; without its port */
+const char *cm_text_address(const struct sockaddr *addr, char *bytes, size_t size);
+
+/** cm_text_devices() - The devices and their addresses, where somebody asked */
+const char *cm_text_devices(char *bytes, size_t size);
 
 /* ---- Ids: id.c ---- */
+
+/** cm_usable() - An id of this process; false by rule */
+bool cm_usable(const struct rdma_cm_id *id, const char *call);
 
 /** cm_id_new() - Allocate one */
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,

@@ -70,6 +70,8 @@ int rdma_listen(struct rdma_cm_id *rid, int backlog)
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!cm_usable(rid, "rdma_listen"))
+		return -1;
 	if (id->state == CM_IDLE && listen_any(id))
 		return -1;
 	if (id->state != CM_BOUND && id->state != CM_LISTEN)
@@ -90,6 +92,10 @@ int rdma_get_request(struct rdma_cm_id *listen, struct rdma_cm_id **out)
 	struct rdma_event_channel *channel;
 	struct cm_id *child;
 
+	if (!cm_usable(listen, "rdma_get_request"))
+		return -1;
+	if (!out)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "rdma_get_request: id is NULL");
 	if (!id->sync || id->state != CM_LISTEN)
 		return vb_fail_minus1(VB_RULE_CM_SYNC, "id %p", (void *)id);
 	if (listen->event)
@@ -254,9 +260,11 @@ int rdma_connect(struct rdma_cm_id *rid, struct rdma_conn_param *given)
 	struct cm_id *id = cm_id_of(rid);
 	struct rdma_conn_param param;
 	struct vb_cm_msg msg = {.attr = VB_CM_SIDR_REQ};
-	const size_t room =
-		vb_cm_private_len(is_ud(id) ? VB_CM_SIDR_REQ : VB_CM_REQ) - VB_CM_IP_LEN;
+	size_t room;
 
+	if (!cm_usable(rid, "rdma_connect"))
+		return -1;
+	room = vb_cm_private_len(is_ud(id) ? VB_CM_SIDR_REQ : VB_CM_REQ) - VB_CM_IP_LEN;
 	if (id->state != CM_ROUTE_RESOLVED)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: no route is resolved", (void *)id);
 	if (settle(id, given, &param) ||
@@ -303,6 +311,8 @@ int rdma_establish(struct rdma_cm_id *rid)
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!cm_usable(rid, "rdma_establish"))
+		return -1;
 	if (rid->qp || id->passive)
 		return vb_fail_minus1(VB_RULE_CM_STATE,
 				      "id %p: for the active side of a QP of the program's own",
@@ -369,8 +379,14 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!cm_usable(rid, "rdma_accept"))
+		return -1;
 	if (!id->passive || id->state != CM_CONNECT)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: no request", (void *)id);
+	/* Before its QP is touched. */
+	if (vb_agent_state(id->agent) != (is_ud(id) ? VB_CM_SIDR_RCVD : VB_CM_REQ_RCVD))
+		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: the request is answered or over",
+				      (void *)id);
 	if (is_ud(id) ? accept_ud(id, param) : accept_rc(id, param))
 		return -1;
 	cm_uncount(id);
@@ -383,6 +399,8 @@ static int reject(struct rdma_cm_id *rid, const void *data, uint8_t len, uint16_
 	struct cm_id *id = cm_id_of(rid);
 	struct vb_cm_msg msg = {.attr = VB_CM_REJ, .reason = reason};
 
+	if (!cm_usable(rid, "rdma_reject"))
+		return -1;
 	if (is_ud(id)) {
 		msg.attr = VB_CM_SIDR_REP;
 		msg.status = VB_CM_SIDR_REJECT;
@@ -409,6 +427,8 @@ int rdma_notify(struct rdma_cm_id *rid, enum ibv_event_type event)
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!cm_usable(rid, "rdma_notify"))
+		return -1;
 	if (event != IBV_EVENT_COMM_EST)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event=%d, want IBV_EVENT_COMM_EST",
 				      (int)event);
@@ -424,6 +444,8 @@ int rdma_disconnect(struct rdma_cm_id *rid)
 	struct cm_id *id = cm_id_of(rid);
 	struct vb_cm_msg msg = {.attr = VB_CM_DREQ};
 
+	if (!cm_usable(rid, "rdma_disconnect"))
+		return -1;
 	if (!id->agent || id->state != CM_CONNECT || is_ud(id))
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p is not connected", (void *)id);
 	cm_qp_error(id);

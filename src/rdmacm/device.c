@@ -10,7 +10,7 @@
 #define PORT 1
 
 static struct cm_device devices[CM_DEVICES_MAX];
-static int n_devices;
+static int n_devices, n_listed;
 static const uint8_t *guard; /* reads 0 where they are a parent's */
 
 static bool open_one(struct ibv_device *from, struct cm_device *device)
@@ -26,8 +26,10 @@ static void open_all(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 
-	n_devices = 0;
-	for (int i = 0; list && list[i] && n_devices < CM_DEVICES_MAX; i++)
+	n_devices = n_listed = 0;
+	while (list && list[n_listed])
+		n_listed++;
+	for (int i = 0; i < n_listed && n_devices < CM_DEVICES_MAX; i++)
 		if (open_one(list[i], &devices[n_devices]))
 			n_devices++;
 	ibv_free_device_list(list);
@@ -47,7 +49,10 @@ int cm_devices(struct cm_device **out)
 	pthread_mutex_unlock(lock);
 	*out = devices;
 	if (!n)
-		vb_fail(VB_RULE_CM_NO_DEVICE, "there is no device");
+		vb_fail(VB_RULE_CM_NO_DEVICE,
+			n_listed ? "%d in the list, none of which could be opened"
+				 : "%d in the list of ibv_get_device_list",
+			n_listed);
 	return n;
 }
 

@@ -41,8 +41,9 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 	struct rdma_cm_id *rid;
 	int err;
 
-	if (!res)
-		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "res is NULL");
+	if (!out || !res)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "rdma_create_ep: %s is NULL",
+				      out ? "res" : "id");
 	if (rdma_create_id(NULL, &rid, NULL, (enum rdma_port_space)res->ai_port_space))
 		return -1;
 	if (res->ai_qp_type)
@@ -62,6 +63,8 @@ int rdma_create_ep(struct rdma_cm_id **out, struct rdma_addrinfo *res, struct ib
 
 void rdma_destroy_ep(struct rdma_cm_id *id)
 {
+	if (!id)
+		return;
 	rdma_destroy_qp(id);
 	rdma_destroy_srq(id);
 	rdma_destroy_id(id);

@@ -19,6 +19,19 @@ static uint32_t random_psn(void)
 	return psn & 0xffffff;
 }
 
+bool cm_usable(const struct rdma_cm_id *rid, const char *call)
+{
+	if (!rid) {
+		vb_fail(VB_RULE_CM_ARGUMENT, "%s: id is NULL", call);
+		return false;
+	}
+	if (!cm_alive(((const struct cm_id *)(const void *)rid)->alive)) {
+		vb_fail(VB_RULE_FORKED, "%s: id %p", call, (const void *)rid);
+		return false;
+	}
+	return true;
+}
+
 struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum rdma_port_space ps,
 			enum ibv_qp_type type)
 {
@@ -31,6 +44,7 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
 	id->id.ps = ps;
 	id->id.qp_type = type;
 	id->psn = random_psn();
+	id->alive = vb_fork_guard();
 	pthread_cond_init(&id->acked, NULL);
 	return id;
 }
@@ -59,7 +73,10 @@ int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm_id **out, 
 	enum ibv_qp_type type;
 	struct cm_id *id;
 
-	if (!cm_devices(&devices) || qp_type(ps, &type))
+	if (!out)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "rdma_create_id: id is NULL");
+	if (!cm_devices(&devices) || qp_type(ps, &type) ||
+	    (channel && !cm_channel_usable(channel, "rdma_create_id")))
 		return -1;
 	if (!channel) {
 		own = rdma_create_event_channel();
@@ -153,6 +170,8 @@ static void describe_bind(const struct cm_id *id, const struct sockaddr *addr,
 	bind->v6 = addr->sa_family == AF_INET6;
 	bind->only6 = bind->v6 && id->only6;
 	bind->reuse = id->reuse;
+	/* Without a destination it may become a listener. */
+	bind->claim = !id->id.route.addr.dst_addr.sa_family;
 	cm_addr_gid(addr, bind->addr);
 }
 
@@ -266,13 +285,20 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!rid)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "rdma_destroy_id: id is NULL");
+	/* The parent has it still; only the memory is this process's. */
+	if (!cm_alive(id->alive)) {
+		cm_id_free(id);
+		return 0;
+	}
 	cm_groups_leave(id);
 	release_agents(id);
 	drop_requests(cm_channel_forget(id));
 	if (rid->event)
 		rdma_ack_cm_event(rid->event);
 	rid->event = NULL;
-	cm_wait_acked(id);
+	cm_wait_acked(id, "rdma_destroy_id");
 	cm_uncount(id);
 	leave_listener(id);
 	forget_listener(id);
@@ -286,7 +312,9 @@ void cm_id_free(struct cm_id *id)
 {
 	free(id->id.route.path_rec);
 	rdma_freeaddrinfo(id->info);
-	pthread_cond_destroy(&id->acked);
+	/* A copy of one that others wait for would wait for them. */
+	if (cm_alive(id->alive))
+		pthread_cond_destroy(&id->acked);
 	free(id);
 }
 
@@ -317,14 +345,14 @@ int cm_sync(struct cm_id *id)
 
 __be16 rdma_get_src_port(struct rdma_cm_id *id)
 {
-	uint16_t port = cm_addr_port(&id->route.addr.src_addr);
+	uint16_t port = id ? cm_addr_port(&id->route.addr.src_addr) : 0;
 
 	return htobe16(port);
 }
 
 __be16 rdma_get_dst_port(struct rdma_cm_id *id)
 {
-	uint16_t port = cm_addr_port(&id->route.addr.dst_addr);
+	uint16_t port = id ? cm_addr_port(&id->route.addr.dst_addr) : 0;
 
 	return htobe16(port);
 }

@@ -123,6 +123,8 @@ static int join(struct cm_id *id, const struct sockaddr *addr, uint32_t flags, v
 
 int rdma_join_multicast(struct rdma_cm_id *rid, struct sockaddr *addr, void *context)
 {
+	if (!cm_usable(rid, "rdma_join_multicast"))
+		return -1;
 	if (!addr)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "addr is NULL");
 	return join(cm_id_of(rid), addr, RDMA_MC_JOIN_FLAG_FULLMEMBER, context);
@@ -133,6 +135,8 @@ int rdma_join_multicast_ex(struct rdma_cm_id *rid, struct rdma_cm_join_mc_attr_e
 {
 	const uint32_t need = RDMA_CM_JOIN_MC_ATTR_ADDRESS | RDMA_CM_JOIN_MC_ATTR_JOIN_FLAGS;
 
+	if (!cm_usable(rid, "rdma_join_multicast_ex"))
+		return -1;
 	if (!attr || attr->comp_mask >= RDMA_CM_JOIN_MC_ATTR_RESERVED)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "comp_mask=0x%x",
 				      attr ? attr->comp_mask : 0);
@@ -146,8 +150,11 @@ int rdma_join_multicast_ex(struct rdma_cm_id *rid, struct rdma_cm_join_mc_attr_e
 int rdma_leave_multicast(struct rdma_cm_id *rid, struct sockaddr *addr)
 {
 	struct cm_id *id = cm_id_of(rid);
-	struct cm_group *g = addr ? find(id, addr) : NULL;
+	struct cm_group *g;
 
+	if (!cm_usable(rid, "rdma_leave_multicast"))
+		return -1;
+	g = addr ? find(id, addr) : NULL;
 	if (!g)
 		return vb_fail_minus1(VB_RULE_CM_NOT_MEMBER, "id %p", (void *)id);
 	drop(id, g);

@@ -76,6 +76,8 @@ int rdma_set_option(struct rdma_cm_id *rid, int level, int optname, void *optval
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!cm_usable(rid, "rdma_set_option"))
+		return -1;
 	if (!optval)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "optval is NULL");
 	if (level == RDMA_OPTION_IB && optname == RDMA_OPTION_IB_PATH)
@@ -98,6 +100,8 @@ int rdma_set_option(struct rdma_cm_id *rid, int level, int optname, void *optval
 
 int rdma_set_local_ece(struct rdma_cm_id *rid, struct ibv_ece *ece)
 {
+	if (!cm_usable(rid, "rdma_set_local_ece"))
+		return -1;
 	if (!ece || ece->comp_mask)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "ece comp_mask=0x%x",
 				      ece ? ece->comp_mask : 0);
@@ -107,6 +111,8 @@ int rdma_set_local_ece(struct rdma_cm_id *rid, struct ibv_ece *ece)
 
 int rdma_get_remote_ece(struct rdma_cm_id *rid, struct ibv_ece *ece)
 {
+	if (!cm_usable(rid, "rdma_get_remote_ece"))
+		return -1;
 	if (rid->qp || !ece)
 		return vb_fail_minus1(VB_RULE_CM_STATE,
 				      "id %p: for QPs of the program's own, which set it",

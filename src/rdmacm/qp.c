@@ -85,12 +85,23 @@ static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 	*mask |= IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC;
 }
 
+static int no_attr(const char *call)
+{
+	return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "%s: the attributes are NULL", call);
+}
+
 int rdma_init_qp_attr(struct rdma_cm_id *rid, struct ibv_qp_attr *attr, int *mask)
 {
 	struct cm_id *id = cm_id_of(rid);
-	enum ibv_qp_state state = attr->qp_state;
-	bool connected = id->state == CM_CONNECT || id->id.qp_type == IBV_QPT_UD;
+	enum ibv_qp_state state;
+	bool connected;
 
+	if (!cm_usable(rid, "rdma_init_qp_attr"))
+		return -1;
+	if (!attr || !mask)
+		return no_attr("rdma_init_qp_attr");
+	state = attr->qp_state;
+	connected = id->state == CM_CONNECT || id->id.qp_type == IBV_QPT_UD;
 	if (!id->device)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: bound to no device", (void *)id);
 	if (state != IBV_QPS_INIT && (!connected || (state != IBV_QPS_RTR && state != IBV_QPS_RTS)))
@@ -194,8 +205,13 @@ static int check_pd(const struct rdma_cm_id *id, const struct ibv_pd *pd)
 
 int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 {
-	bool xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC;
+	bool xrc;
 
+	if (!cm_usable(id, "rdma_create_srq_ex"))
+		return -1;
+	if (!attr)
+		return no_attr("rdma_create_srq_ex");
+	xrc = (attr->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) && attr->srq_type != IBV_SRQT_BASIC;
 	if (!id->verbs)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: bound to no device", (void *)id);
 	if (id->srq)
@@ -224,14 +240,17 @@ int rdma_create_srq_ex(struct rdma_cm_id *id, struct ibv_srq_init_attr_ex *attr)
 int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_init_attr *attr)
 {
 	struct ibv_srq_init_attr_ex ex = {
-		.srq_context = attr->srq_context,
-		.attr = attr->attr,
 		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD,
 		.srq_type = IBV_SRQT_BASIC,
 		.pd = pd,
 	};
-	int err = rdma_create_srq_ex(id, &ex);
+	int err;
 
+	if (!attr)
+		return no_attr("rdma_create_srq");
+	ex.srq_context = attr->srq_context;
+	ex.attr = attr->attr;
+	err = rdma_create_srq_ex(id, &ex);
 	if (!err)
 		attr->attr = ex.attr;
 	return err;
@@ -239,6 +258,8 @@ int rdma_create_srq(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_srq_ini
 
 void rdma_destroy_srq(struct rdma_cm_id *id)
 {
+	if (!id)
+		return;
 	if (id->srq)
 		ibv_destroy_srq(id->srq);
 	id->srq = NULL;
@@ -286,6 +307,10 @@ int rdma_create_qp_ex(struct rdma_cm_id *id, struct ibv_qp_init_attr_ex *attr)
 	struct cm_id *cid = cm_id_of(id);
 	struct ibv_qp *qp;
 
+	if (!cm_usable(id, "rdma_create_qp_ex"))
+		return -1;
+	if (!attr)
+		return no_attr("rdma_create_qp_ex");
 	if (check_qp(id, attr))
 		return -1;
 	/* Made in INIT with what the id knows of the connection by now. */
@@ -320,6 +345,10 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 	struct ibv_qp_init_attr_ex ex;
 	int err;
 
+	if (!cm_usable(id, "rdma_create_qp"))
+		return -1;
+	if (!attr)
+		return no_attr("rdma_create_qp");
 	memset(&ex, 0, sizeof(ex));
 	memcpy(&ex, attr, sizeof(*attr));
 	ex.comp_mask = IBV_QP_INIT_ATTR_PD;
@@ -332,6 +361,8 @@ int rdma_create_qp(struct rdma_cm_id *id, struct ibv_pd *pd, struct ibv_qp_init_
 
 void rdma_destroy_qp(struct rdma_cm_id *id)
 {
+	if (!id)
+		return;
 	if (id->qp)
 		ibv_destroy_qp(id->qp);
 	id->qp = NULL;

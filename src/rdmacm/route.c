@@ -66,6 +66,8 @@ int rdma_resolve_route(struct rdma_cm_id *rid, int timeout_ms)
 {
 	struct cm_id *id = cm_id_of(rid);
 
+	if (!cm_usable(rid, "rdma_resolve_route"))
+		return -1;
 	(void)timeout_ms;
 	if (id->state != CM_ADDR_RESOLVED)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: no address is resolved",
