@@ -524,12 +524,15 @@ static void send_cnp(struct turn *t)
 	vb_wire_end(t->engine, burst);
 }
 
-/* A packet of the peer was marked on the way. Acknowledgements fill no queue. */
+/* A packet of the peer was marked on the way. Acknowledgements fill no queue. Of what we asked
+ * for, the window is ours. */
 static void on_mark(struct turn *t, const struct vb_packet *pkt)
 {
 	uint64_t now = vb_now_ns();
 
 	vb_stat_add(t->engine->adapter, VB_STAT_MARKED, 1);
+	if (vb_op_row(pkt->opcode)->kind == VB_OP_READ_RESP && sends(t->qp))
+		vb_rc_sq_marked(&t->w->sq);
 	if (!pkt->payload_len || now - t->w->cnp_ns < CNP_NS)
 		return;
 	t->w->cnp_ns = now;

@@ -175,7 +175,7 @@ static bool read_fits(const struct answer *a, const struct vb_rc_wqe *wqe, uint6
 	uint64_t left = wqe->length - offset, mtu = a->sq->attr.path_mtu;
 	bool last = vb_psn_eq(a->psn, wqe->last);
 
-	if (vb_op_is_last(a->op) != last)
+	if (vb_op_is_last(a->op) != vb_psn_eq(vb_psn_add(a->psn, 1), wqe->asked))
 		return false;
 	/* In the middle a response may begin anew: it was asked for again. */
 	if (vb_psn_eq(a->psn, wqe->first) && !vb_op_is_first(a->op))

@@ -45,6 +45,7 @@ static bool start(struct vb_rc_sq *sq, struct vb_rc_wqe *wqe, const struct vb_re
 		return block(sq, VB_WC_LOC_PROT_ERR);
 	wqe->first = sq->next;
 	wqe->last = vb_psn_add(sq->next, n - 1);
+	wqe->asked = wqe->first;
 	sq->next = vb_psn_add(sq->next, n);
 	sq->started++;
 	if (is_response_bound(wqe->kind))
@@ -81,23 +82,37 @@ static void ask_for_ack(struct vb_rc_sq *sq, enum vb_op_pos pos, struct vb_packe
 		sq->unasked = 0;
 }
 
+/* How many packets a READ asks for from its packet @pkt on. Without a sign of congestion a piece
+ * is long, since between two of them nothing comes for a round trip. */
+static uint32_t read_piece(const struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, uint32_t pkt,
+			   uint32_t count)
+{
+	const struct vb_rc_window *w = &sq->window;
+	struct vb_psn psn = vb_psn_add(wqe->first, pkt);
+	uint64_t piece = 4 * (uint64_t)w->max;
+
+	/* Again: the end stays, or the peer would not know the request. */
+	if (vb_psn_before(psn, wqe->asked))
+		return (uint32_t)vb_psn_diff(wqe->asked, psn);
+	if (w->size < w->max)
+		piece = w->size - (uint32_t)vb_psn_diff(psn, sq->una);
+	return count - pkt < piece ? count - pkt : (uint32_t)piece;
+}
+
 /* One packet of the work request at cursor. */
-static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, uint64_t now_ns,
-		 struct vb_out *out)
+static void emit(struct vb_rc_sq *sq, struct vb_rc_wqe *wqe, uint64_t now_ns, struct vb_out *out)
 {
 	struct vb_out_packet *p = &vb_out_add(out, VB_OUT_PACKET)->packet;
 	uint32_t count = count_of(sq, wqe), pkt = sq->cursor_pkt;
+	uint32_t n = wqe->kind == VB_MSG_READ ? read_piece(sq, wqe, pkt, count) : 1;
 	uint64_t offset = (uint64_t)pkt * sq->attr.path_mtu;
 	bool whole = is_response_bound(wqe->kind);
 	enum vb_op_extra extra = wqe->with_imm	 ? VB_EXTRA_IMM
 				 : wqe->with_inv ? VB_EXTRA_INV
 						 : VB_EXTRA_NONE;
 	enum vb_op_pos pos = whole ? VB_POS_ONLY : position(pkt, count);
-	struct vb_psn psn = vb_psn_add(wqe->first, pkt), after = vb_psn_add(psn, 1);
+	struct vb_psn psn = vb_psn_add(wqe->first, pkt), after = vb_psn_add(psn, n);
 
-	/* A READ is asked for from the first byte that is missing. */
-	if (whole)
-		after = vb_psn_add(wqe->last, 1);
 	vb_op_find(sq->attr.service, (enum vb_op_kind)wqe->kind, pos, whole ? VB_EXTRA_NONE : extra,
 		   &p->hdr.opcode);
 	p->hdr.pkey = sq->attr.pkey;
@@ -105,6 +120,12 @@ static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, uint64_t now_
 	p->hdr.psn = psn.v;
 	p->hdr.solicited = wqe->solicited && (pos & VB_POS_LAST);
 	fill_extension(wqe, offset, &p->hdr);
+	/* A READ is asked for from the first byte that is missing. */
+	if (wqe->kind == VB_MSG_READ) {
+		wqe->asked = after;
+		if (pkt + n < count)
+			p->hdr.dma_len = n * sq->attr.path_mtu;
+	}
 	if (!whole) {
 		uint64_t left = wqe->length - offset;
 
@@ -122,7 +143,7 @@ static void emit(struct vb_rc_sq *sq, const struct vb_rc_wqe *wqe, uint64_t now_
 	}
 	if (!is_acknowledged(sq) && (pos & VB_POS_LAST))
 		sq->una = after;
-	sq->cursor_pkt = whole ? count : pkt + 1;
+	sq->cursor_pkt = pkt + n;
 	if (sq->cursor_pkt == count) {
 		sq->cursor++;
 		sq->cursor_pkt = 0;
@@ -145,6 +166,9 @@ static bool ready(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, const struct vb_r
 	psn = sq->cursor == sq->started ? sq->next : vb_psn_add(wqe->first, sq->cursor_pkt);
 	if (vb_psn_diff(psn, sq->una) >= (int64_t)sq->window.size)
 		return false;
+	if (sq->cursor != sq->started && wqe->kind == VB_MSG_READ && sq->cursor_pkt &&
+	    !vb_psn_before(psn, wqe->asked) && !vb_psn_eq(psn, sq->una))
+		return false;
 	return sq->cursor != sq->started || start(sq, wqe, env, ctx);
 }
 
@@ -159,6 +183,10 @@ static void send_probe(struct vb_rc_sq *sq, struct vb_rc_wqe *ring, uint64_t now
 	if (sq->probes == 1)
 		sq->probe_end = sq->sent;
 	vb_rc_sq_go_back(sq, ring);
+	/* A response that stopped in the middle: no packet after the lost ones showed the gap. */
+	if (sq->probes == 1 && sq->cursor_pkt &&
+	    vb_rc_sq_wqe(sq, ring, sq->cursor)->kind == VB_MSG_READ)
+		vb_rc_window_lost(&sq->window, sq->sent);
 	emit(sq, vb_rc_sq_wqe(sq, ring, sq->cursor), now_ns, out);
 	r->packet.hdr.ack_req = true;
 	sq->cursor = cursor;

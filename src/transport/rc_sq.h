@@ -30,6 +30,10 @@
  * stay what they were. How many may be under way is the window's (rc_window). An answer
  * that is overdue is asked for (rc_rtt) long before the ack timer ends.
  *
+ * The responses to a READ are under nobody's window but ours, so a long one is asked for piece by
+ * piece, as several READs would be: the next piece when the one before is there. To the peer it
+ * is never more than one request.
+ *
  * Each field has one writer: P whoever posts, R the requester, C the completer and
  * the timer. All calls are under the caller's lock of the send queue.
  */
@@ -57,6 +61,7 @@ struct vb_rc_wqe {
 	uint64_t compare_add;
 	uint64_t swap;
 	struct vb_psn first, last; /* R */
+	struct vb_psn asked;	   /* R: of a READ, the number after what was asked for */
 };
 
 /* What a send queue is told when its QP becomes ready. */

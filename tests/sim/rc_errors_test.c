@@ -228,7 +228,7 @@ static void key_goes(void *arg)
 static void test_key_goes_during_read(void **state)
 {
 	net->budget = 1;
-	vb_rc_window_init(&a->sq.window, 1);
+	vb_rc_window_init(&a->sq.window, 2);
 	post(VB_MSG_READ, SIZE);
 	post(VB_MSG_READ, 8);
 	sim_at(net, START + 12000, key_goes, NULL);

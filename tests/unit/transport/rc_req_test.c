@@ -81,6 +81,85 @@ static void test_read_and_atomics(void **state)
 	assert_int_equal(bed_packet(&bed, 0)->hdr.swap_add, 3);
 }
 
+static void expect_read(uint32_t psn, uint32_t offset, uint32_t dma_len)
+{
+	bed_run(&bed, 100);
+	expect(0, 0x0c, psn, 0, true);
+	assert_int_equal(bed_packet(&bed, 0)->hdr.va, 0x10000 + offset);
+	assert_int_equal(bed_packet(&bed, 0)->hdr.dma_len, dma_len);
+	assert_null(bed_packet(&bed, 1));
+}
+
+/* Packets from @from up to @end arrive: a whole response. */
+static void read_arrives(uint32_t from, uint32_t end)
+{
+	for (uint32_t i = from; i < end; i++) {
+		enum vb_op_pos pos = (enum vb_op_pos)((i == from ? VB_POS_FIRST : 0) |
+						      (i + 1 == end ? VB_POS_LAST : 0));
+
+		assert_int_equal(bed_data(&bed, i, pos, BED_MTU), VB_V_ACCEPTED);
+	}
+}
+
+/* A long READ is asked for in pieces: long ones, and of the window after a loss. */
+static void test_read_pieces(void **state)
+{
+	bed_init(&bed);
+	vb_rc_window_init(&bed.sq.window, 1);
+	bed_post(&bed, VB_MSG_READ, 7 * BED_MTU);
+	expect_read(BED_PSN, 0, 4 * BED_MTU);
+	for (uint32_t i = 0; i < 4; i++) {
+		/* Not before all of it is there. */
+		bed_run(&bed, 100);
+		assert_int_equal(bed.out.count, 0);
+		assert_int_equal(bed_data(&bed, i,
+					  i == 0   ? VB_POS_FIRST
+					  : i == 3 ? VB_POS_LAST
+						   : VB_POS_MIDDLE,
+					  BED_MTU),
+				 VB_V_ACCEPTED);
+	}
+	assert_null(bed_sent(&bed, 0));
+	/* A fence waits for the whole. */
+	bed_post(&bed, VB_MSG_SEND, 1)->fence = true;
+	expect_read(BED_PSN + 4, 4 * BED_MTU, 3 * BED_MTU);
+	read_arrives(4, 7);
+	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_SUCCESS);
+	bed_run(&bed, 100);
+	expect(0, 0x04, BED_PSN + 7, 1, true);
+}
+
+/* What is asked for again ends where it did: the peer knows it by that. */
+static void test_read_piece_again(void **state)
+{
+	bed_init(&bed);
+	vb_rc_window_init(&bed.sq.window, 2);
+	bed.sq.window.size = 1;
+	bed_post(&bed, VB_MSG_READ, 5 * BED_MTU);
+	expect_read(BED_PSN, 0, BED_MTU);
+	bed.sq.window.size = 2;
+	read_arrives(0, 1);
+	expect_read(BED_PSN + 1, BED_MTU, 4 * BED_MTU);
+	assert_int_equal(bed_data(&bed, 1, VB_POS_FIRST, BED_MTU), VB_V_ACCEPTED);
+	/* The second is lost. */
+	assert_int_equal(bed_data(&bed, 3, VB_POS_MIDDLE, BED_MTU), VB_V_ACK_EARLY);
+	bed.sq.window.size = 1;
+	expect_read(BED_PSN + 2, 2 * BED_MTU, 3 * BED_MTU);
+	read_arrives(2, 5);
+	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_SUCCESS);
+	/* A response that ends early, or does not end with its piece, is wrong. */
+	for (int i = 0; i < 2; i++) {
+		bed_init(&bed);
+		vb_rc_window_init(&bed.sq.window, 2);
+		bed.sq.window.size = 1;
+		bed_post(&bed, VB_MSG_READ, 5 * BED_MTU);
+		bed_run(&bed, 100);
+		assert_int_equal(bed_data(&bed, 0, i ? VB_POS_FIRST : VB_POS_ONLY,
+					  i ? BED_MTU : BED_MTU - 4),
+				 VB_V_BAD_RESPONSE);
+	}
+}
+
 static void test_rd_atomic_credits(void **state)
 {
 	bed_init(&bed);
@@ -263,6 +342,8 @@ int main(void)
 		cmocka_unit_test(test_segments),
 		cmocka_unit_test(test_solicited_last),
 		cmocka_unit_test(test_read_and_atomics),
+		cmocka_unit_test(test_read_pieces),
+		cmocka_unit_test(test_read_piece_again),
 		cmocka_unit_test(test_rd_atomic_credits),
 		cmocka_unit_test(test_fence),
 		cmocka_unit_test(test_window),
