@@ -352,6 +352,16 @@ static void snapshot_fini(struct snapshot *shot)
 	free(shot->sleep);
 }
 
+static bool is_closed(struct repoll *ep)
+{
+	bool closed;
+
+	pthread_mutex_lock(&ep->rs.lock);
+	closed = ep->rs.closed;
+	pthread_mutex_unlock(&ep->rs.lock);
+	return closed;
+}
+
 /* One sleep with the list as it is now. Return: as look(), 0 for "again". */
 static int sleep_once(struct repoll *ep, struct epoll_event *events, int most, uint64_t until_ns,
 		      struct vb_rs_waiter *waiter, bool *over)
@@ -362,6 +372,11 @@ static int sleep_once(struct repoll *ep, struct epoll_event *events, int most, u
 	if (snapshot_init(ep, &shot, waiter))
 		return -1;
 	n = look(ep, events, most);
+	/* Whoever closes it from here on wakes this thread: it is in the list. */
+	if (!n && is_closed(ep)) {
+		errno = EBADF;
+		n = -1;
+	}
 	if (!n) {
 		slept = vb_rs_sleep(shot.sleep, (nfds_t)shot.n + 2, until_ns);
 		*over = !slept;
@@ -390,10 +405,6 @@ static int wait_for(struct repoll *ep, struct epoll_event *events, int most, uin
 		if (n || over)
 			break;
 		n = look(ep, events, most);
-		if (!n && ep->rs.closed) {
-			errno = EBADF;
-			n = -1;
-		}
 	}
 	pthread_mutex_lock(&ep->rs.lock);
 	vb_rs_link_remove(&link);

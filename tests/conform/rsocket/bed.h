@@ -9,6 +9,7 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -136,12 +137,39 @@ static inline bool right(const uint8_t *buf, size_t from, size_t bytes)
 	return true;
 }
 
+/* Whether the thread of the sockets still runs: it is last to let go of them. */
+static inline bool service_runs(void)
+{
+	char path[300], name[32];
+	struct dirent *entry;
+	DIR *dir = opendir("/proc/self/task");
+	bool runs = false;
+
+	assert_non_null(dir);
+	while ((entry = readdir(dir))) {
+		FILE *file;
+
+		snprintf(path, sizeof(path), "/proc/self/task/%s/comm", entry->d_name);
+		file = fopen(path, "re");
+		if (!file)
+			continue;
+		runs = runs || (fgets(name, sizeof(name), file) &&
+				!strcmp(name, "verbena-rsocket\n"));
+		fclose(file);
+	}
+	closedir(dir);
+	return runs;
+}
+
+/* All sockets are closed: the descriptors that are left. */
 static inline int open_descriptors(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
 	int n = 0;
 
 	assert_non_null(dir);
+	while (service_runs())
+		sched_yield();
 	while (readdir(dir))
 		n++;
 	closedir(dir);
