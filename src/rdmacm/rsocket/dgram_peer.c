@@ -51,6 +51,10 @@ static int local_for(struct vb_dgram *dg, const union vb_rs_addr *to, union vb_r
 	memset(local, 0, sizeof(*local));
 	if (getsockname(dg->udp_fd, &local->sa, &len))
 		return -1;
+	/* The first send would give it a port, too late for what is said of it here. */
+	if (!local->sin.sin_port &&
+	    (bind(dg->udp_fd, &local->sa, len) || getsockname(dg->udp_fd, &local->sa, &len)))
+		return -1;
 	if (!is_wildcard(local))
 		return 0;
 	port = local->sin.sin_port;

@@ -149,6 +149,26 @@ static void waiting(void **state)
 	rclose(b);
 }
 
+/* A socket that was never bound has a port from its first send on, and is answered there. */
+static void never_bound(void **state)
+{
+	int a = rsocket(AF_INET, SOCK_DGRAM, 0), b = bound(SOCK_DGRAM);
+	struct sockaddr_in from;
+	socklen_t len;
+	char c;
+
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(send_to(a, "x", 1, port_of(b)), 1);
+		len = sizeof(from);
+		assert_int_equal(rrecvfrom(b, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
+		assert_int_equal(ntohs(from.sin_port), port_of(a));
+		assert_int_equal(rsendto(b, "y", 1, 0, (struct sockaddr *)&from, len), 1);
+		assert_int_equal(rrecv(a, &c, 1, 0), 1);
+	}
+	rclose(a);
+	rclose(b);
+}
+
 static void to_itself(void **state)
 {
 	int a = bound(SOCK_DGRAM);
@@ -198,7 +218,7 @@ int main(void)
 		cmocka_unit_test(peek_and_cut),	  cmocka_unit_test(connected_pair),
 		cmocka_unit_test(nobody_there),	  cmocka_unit_test(waiting),
 		cmocka_unit_test(to_itself),	  cmocka_unit_test(over_ipv6),
-		cmocka_unit_test(shut),
+		cmocka_unit_test(shut),		  cmocka_unit_test(never_bound),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
