@@ -37,7 +37,7 @@ static uint8_t *map_pages(size_t bytes, size_t *mapped)
 void vb_dgram_qp_destroy(struct vb_dgram *dg, struct vb_dgram_qp *qp)
 {
 	if (qp->id && qp->id->qp)
-		rdma_destroy_qp(qp->id);
+		vb_rs_service_destroy_qp(&dg->rs, qp->id);
 	if (qp->send_cq) {
 		ibv_ack_cq_events(qp->send_cq, qp->send_events);
 		ibv_destroy_cq(qp->send_cq);

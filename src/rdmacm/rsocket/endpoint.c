@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include "rdmacm/rsocket/service.h"
 #include "rdmacm/rsocket/stream.h"
 
 static void *map_pages(size_t bytes, size_t *mapped)
@@ -147,7 +148,7 @@ void vb_stream_release(struct vb_stream *st)
 {
 	vb_stream_free_maps(st);
 	if (st->id && st->id->qp)
-		rdma_destroy_qp(st->id);
+		vb_rs_service_destroy_qp(&st->rs, st->id);
 	if (st->cq) {
 		ibv_ack_cq_events(st->cq, st->unacked);
 		ibv_destroy_cq(st->cq);

@@ -206,7 +206,8 @@ int vb_stream_tell_maps(struct vb_stream *st, bool nonblock)
 }
 
 /* The mapping of the peer's that an offset lies in. Return: bytes from there to its end. */
-static uint32_t find_target(struct vb_stream *st, uint64_t offset, uint64_t *remote, uint32_t *rkey)
+__attribute__((no_sanitize("thread"))) static uint32_t
+find_target(struct vb_stream *st, uint64_t offset, uint64_t *remote, uint32_t *rkey)
 {
 	volatile struct vb_rs_iomap *entry = vb_stream_target_maps(st);
 

@@ -28,6 +28,7 @@ struct vb_rs_service {
 	_Atomic bool stop;
 	bool alone; /* the thread itself was the last user: nobody joins it */
 	pthread_mutex_t lock;
+	pthread_mutex_t take_lock; /* around taking an event; nothing is taken inside */
 	struct job *jobs;
 };
 
@@ -42,6 +43,7 @@ static void service_free(struct vb_rs_service *service)
 	if (service->wake_fd >= 0)
 		close(service->wake_fd);
 	pthread_mutex_destroy(&service->lock);
+	pthread_mutex_destroy(&service->take_lock);
 	free(service);
 }
 
@@ -53,11 +55,31 @@ static void wake(struct vb_rs_service *service)
 		;
 }
 
+static struct rdma_cm_event *take_cm_event(struct vb_rs_service *service)
+{
+	struct rdma_cm_event *event;
+	int ret;
+
+	pthread_mutex_lock(&service->take_lock);
+	ret = rdma_get_cm_event(service->channel, &event);
+	pthread_mutex_unlock(&service->take_lock);
+	return ret ? NULL : event;
+}
+
+void vb_rs_service_destroy_qp(struct vb_rs *rs, struct rdma_cm_id *id)
+{
+	struct vb_rs_service *service = rs->process->service;
+
+	pthread_mutex_lock(&service->take_lock);
+	rdma_destroy_qp(id);
+	pthread_mutex_unlock(&service->take_lock);
+}
+
 static void take_cm_events(struct vb_rs_service *service)
 {
 	struct rdma_cm_event *event;
 
-	while (!rdma_get_cm_event(service->channel, &event)) {
+	while ((event = take_cm_event(service))) {
 		struct rdma_cm_id *done = NULL;
 		struct vb_rs *rs = vb_rs_cm_event(event, &done);
 
@@ -200,6 +222,7 @@ static struct vb_rs_service *service_start(void)
 	if (!service)
 		return NULL;
 	pthread_mutex_init(&service->lock, NULL);
+	pthread_mutex_init(&service->take_lock, NULL);
 	service->wake_fd = -1;
 	service->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	service->channel = rdma_create_event_channel();

@@ -37,6 +37,11 @@ void vb_rs_service_unuse(struct vb_rs *rs);
 /** vb_rs_service_channel() - The channel on which ids of a socket that uses it are made */
 struct rdma_event_channel *vb_rs_service_channel(struct vb_rs *rs);
 
+/** vb_rs_service_destroy_qp() - Destroy an id's QP while no event is being taken
+ * Taking an event is more than that: the connection manager moves the QP of its id.
+ */
+void vb_rs_service_destroy_qp(struct vb_rs *rs, struct rdma_cm_id *id);
+
 /** vb_rs_service_watch() - Have vb_rs_serve() called for a socket
  * @fd:     When it is readable; -1: never
  * @at_ns:  And at this time; VB_RS_NEVER

@@ -52,15 +52,61 @@ void vb_stream_destroy(struct vb_stream *st)
 	free(st);
 }
 
+/*
+ * The peer's adapter writes the list at any time. Halves of an entry are read in one piece
+ * each; the thread sanitizer cannot know of the other side, so what an entry hands over,
+ * room that was read, is said to it.
+ */
+#define NOT_SANITIZED __attribute__((no_sanitize("thread")))
+#ifdef __SANITIZE_THREAD__
+void __tsan_acquire(void *address);
+void __tsan_release(void *address);
+#else
+#define __tsan_acquire(address) ((void)(address))
+#define __tsan_release(address) ((void)(address))
+#endif
+
+union target {
+	struct vb_rs_sge sge;
+	uint64_t half[2];
+};
+
+NOT_SANITIZED bool vb_stream_target(struct vb_stream *st, struct vb_rs_sge *target)
+{
+	const volatile uint64_t *half = (uint64_t *)&vb_stream_targets(st)[st->target_at];
+	union target copy;
+
+	copy.half[0] = half[0];
+	copy.half[1] = half[1];
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+	__tsan_acquire((void *)(uintptr_t)half);
+	*target = copy.sge;
+	return target->addr && target->length;
+}
+
+NOT_SANITIZED void vb_stream_use_target(struct vb_stream *st, struct vb_rs_sge target,
+					uint32_t bytes)
+{
+	volatile uint64_t *half = (uint64_t *)&vb_stream_targets(st)[st->target_at];
+	union target left = {.sge = {.addr = target.addr + bytes,
+				     .key = target.key,
+				     .length = target.length - bytes}};
+
+	if (!left.sge.length) {
+		left = (union target){.half = {0, 0}};
+		st->target_at = (st->target_at + 1) % VB_RS_TARGETS;
+	}
+	half[0] = left.half[0];
+	half[1] = left.half[1];
+}
+
 bool vb_stream_can_send(struct vb_stream *st)
 {
-	volatile struct vb_rs_sge *target;
+	struct vb_rs_sge target;
 
-	if (st->state != VB_STREAM_CONNECTED)
-		return false;
-	target = &vb_stream_targets(st)[st->target_at];
-	return st->sq_free && st->sbuf_free >= VB_RS_SEND_LOWEST && st->sent != st->may_send &&
-	       target->length;
+	return st->state == VB_STREAM_CONNECTED && st->sq_free &&
+	       st->sbuf_free >= VB_RS_SEND_LOWEST && st->sent != st->may_send &&
+	       vb_stream_target(st, &target);
 }
 
 static bool is_opening(const struct vb_stream *st)
@@ -216,6 +262,7 @@ static void give_credits(struct vb_stream *st)
 		wr.wr.rdma.remote_addr = st->peer_targets.addr +
 					 (uint64_t)st->peer_target_at * sizeof(struct vb_rs_sge);
 		wr.wr.rdma.rkey = st->peer_targets.key;
+		__tsan_release((void *)(uintptr_t)wr.wr.rdma.remote_addr);
 		st->rbuf_free -= half;
 		st->free_at = (st->free_at + half) % (2 * half);
 		st->lent += half;

@@ -123,6 +123,16 @@ static inline struct vb_rs_sge *vb_stream_targets(struct vb_stream *st)
 	return st->targets;
 }
 
+/** vb_stream_target() - The entry of the target list that is in use; lock held
+ * Return:  false: the peer has not filled it. One that it is just filling counts as not
+ *          filled: an entry that was used up is all zeroes, and none that is whole has an
+ *          address or length of zero
+ */
+bool vb_stream_target(struct vb_stream *st, struct vb_rs_sge *target);
+
+/** vb_stream_use_target() - @bytes of it are used, with what is about to be sent; lock held */
+void vb_stream_use_target(struct vb_stream *st, struct vb_rs_sge target, uint32_t bytes);
+
 static inline struct vb_rs_iomap *vb_stream_target_maps(struct vb_stream *st)
 {
 	return (struct vb_rs_iomap *)(vb_stream_targets(st) + VB_RS_TARGETS);

@@ -29,23 +29,17 @@ void vb_stream_take_room(struct vb_stream *st, uint32_t most, struct vb_stream_p
 static bool take_piece(struct vb_stream *st, size_t left, uint32_t most,
 		       struct vb_stream_piece *piece)
 {
-	volatile struct vb_rs_sge *target = &vb_stream_targets(st)[st->target_at];
-	uint32_t room = target->length;
+	struct vb_rs_sge target;
 
-	/* The peer wrote the entry as a whole before the message that told of it. */
-	__atomic_thread_fence(__ATOMIC_ACQUIRE);
-	if (!room)
+	if (!vb_stream_target(st, &target))
 		return false;
 	if (most > left)
 		most = (uint32_t)left;
-	vb_stream_take_room(st, most < room ? most : room, piece);
-	piece->remote = target->addr;
-	piece->rkey = target->key;
+	vb_stream_take_room(st, most < target.length ? most : target.length, piece);
+	piece->remote = target.addr;
+	piece->rkey = target.key;
 	/* Before the data: its arrival entitles the peer to fill the entry anew. */
-	target->addr = piece->remote + piece->bytes;
-	target->length = room - piece->bytes;
-	if (room == piece->bytes)
-		st->target_at = (st->target_at + 1) % VB_RS_TARGETS;
+	vb_stream_use_target(st, target, piece->bytes);
 	st->sent++;
 	return true;
 }

@@ -154,8 +154,8 @@ static inline bool service_runs(void)
 		file = fopen(path, "re");
 		if (!file)
 			continue;
-		runs = runs || (fgets(name, sizeof(name), file) &&
-				!strcmp(name, "verbena-rsocket\n"));
+		runs = runs ||
+		       (fgets(name, sizeof(name), file) && !strcmp(name, "verbena-rsocket\n"));
 		fclose(file);
 	}
 	closedir(dir);

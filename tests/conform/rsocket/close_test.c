@@ -265,7 +265,7 @@ static void peer_is_killed(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(peer_is_killed),	 cmocka_unit_test(at_every_point),
+		cmocka_unit_test(peer_is_killed),	cmocka_unit_test(at_every_point),
 		cmocka_unit_test(datagram_sockets_too), cmocka_unit_test(while_another_waits),
 		cmocka_unit_test(many_threads),
 	};

@@ -21,8 +21,8 @@ static void there_and_back(void **state)
 		fill(buf, (size_t)i, (size_t)i);
 		assert_int_equal(send_to(a, buf, (size_t)i, port_of(b)), i);
 		len = sizeof(from);
-		assert_int_equal(
-			rrecvfrom(b, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len), i);
+		assert_int_equal(rrecvfrom(b, buf, sizeof(buf), 0, (struct sockaddr *)&from, &len),
+				 i);
 		assert_true(right(buf, (size_t)i, (size_t)i));
 		assert_int_equal(len, sizeof(from));
 		assert_int_equal(ntohs(from.sin_port), port_of(a));

@@ -72,8 +72,7 @@ static void addresses(void **state)
 	REFUSED(rbind(fd, (struct sockaddr *)&addr, 8), EINVAL, "rsocket-address");
 	REFUSED(rconnect(fd, (struct sockaddr *)&addr, 1), EINVAL, "rsocket-address");
 	REFUSED(rbind(fd, (struct sockaddr *)&six, sizeof(six)), EAFNOSUPPORT, "rsocket-family");
-	REFUSED(rconnect(fd, (struct sockaddr *)&six, sizeof(six)), EAFNOSUPPORT,
-		"rsocket-family");
+	REFUSED(rconnect(fd, (struct sockaddr *)&six, sizeof(six)), EAFNOSUPPORT, "rsocket-family");
 	REFUSED(rgetsockname(fd, (struct sockaddr *)&six, NULL), EINVAL, "rsocket-address");
 	REFUSED(rbind(at, (struct sockaddr *)&addr, sizeof(addr)), EINVAL, "rsocket-bound");
 	rclose(fd);
@@ -194,20 +193,13 @@ static void values_of_options(void **state)
 	static const struct {
 		int level, name, set, get;
 	} rows[] = {
-		{SOL_SOCKET, SO_RCVBUF, 50000, 100000},
-		{SOL_SOCKET, SO_SNDBUF, 1, 4096},
-		{SOL_SOCKET, SO_REUSEADDR, 1, 1},
-		{SOL_SOCKET, SO_KEEPALIVE, 1, 1},
-		{SOL_SOCKET, SO_KEEPALIVE, 0, 0},
-		{SOL_SOCKET, SO_OOBINLINE, 1, 1},
-		{IPPROTO_TCP, TCP_NODELAY, 1, 1},
-		{IPPROTO_TCP, TCP_KEEPIDLE, 33, 33},
-		{IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},
-		{SOL_RDMA, RDMA_SQSIZE, 100, 100},
-		{SOL_RDMA, RDMA_SQSIZE, 1, 16},
-		{SOL_RDMA, RDMA_RQSIZE, 1000000, 0xfffe},
-		{SOL_RDMA, RDMA_INLINE, 0, 0},
-		{SOL_RDMA, RDMA_IOMAPSIZE, 128, 128},
+		{SOL_SOCKET, SO_RCVBUF, 50000, 100000}, {SOL_SOCKET, SO_SNDBUF, 1, 4096},
+		{SOL_SOCKET, SO_REUSEADDR, 1, 1},	{SOL_SOCKET, SO_KEEPALIVE, 1, 1},
+		{SOL_SOCKET, SO_KEEPALIVE, 0, 0},	{SOL_SOCKET, SO_OOBINLINE, 1, 1},
+		{IPPROTO_TCP, TCP_NODELAY, 1, 1},	{IPPROTO_TCP, TCP_KEEPIDLE, 33, 33},
+		{IPPROTO_IPV6, IPV6_V6ONLY, 1, 1},	{SOL_RDMA, RDMA_SQSIZE, 100, 100},
+		{SOL_RDMA, RDMA_SQSIZE, 1, 16},		{SOL_RDMA, RDMA_RQSIZE, 1000000, 0xfffe},
+		{SOL_RDMA, RDMA_INLINE, 0, 0},		{SOL_RDMA, RDMA_IOMAPSIZE, 128, 128},
 		{SOL_RDMA, RDMA_IOMAPSIZE, 600, 512},
 	};
 	int fd = stream(), at = listener(1), value;
@@ -265,11 +257,16 @@ static void event_sets(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(unknown_descriptors), cmocka_unit_test(kinds_of_sockets),
-		cmocka_unit_test(addresses),	       cmocka_unit_test(states),
-		cmocka_unit_test(being_connected),     cmocka_unit_test(datagrams),
-		cmocka_unit_test(buffers),	       cmocka_unit_test(options),
-		cmocka_unit_test(values_of_options),   cmocka_unit_test(mappings),
+		cmocka_unit_test(unknown_descriptors),
+		cmocka_unit_test(kinds_of_sockets),
+		cmocka_unit_test(addresses),
+		cmocka_unit_test(states),
+		cmocka_unit_test(being_connected),
+		cmocka_unit_test(datagrams),
+		cmocka_unit_test(buffers),
+		cmocka_unit_test(options),
+		cmocka_unit_test(values_of_options),
+		cmocka_unit_test(mappings),
 		cmocka_unit_test(event_sets),
 	};
 

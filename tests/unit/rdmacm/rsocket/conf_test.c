@@ -80,7 +80,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	static const char *const names[] = {"mem_default",    "wmem_default", "sqsize_default",
+	static const char *const names[] = {"mem_default",    "wmem_default",	"sqsize_default",
 					    "rqsize_default", "inline_default", "iomap_size",
 					    "polling_time"};
 

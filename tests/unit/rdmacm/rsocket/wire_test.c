@@ -66,9 +66,9 @@ static void connection_data_that_leads_nowhere(void **state)
 
 static void numbers_of_mappings(void **state)
 {
-	static const uint32_t rows[][2] = {{0, 0},     {1, 1},	   {128, 128},	   {129, 0},
-					   {255, 0},   {256, 256}, {600, 512},	   {32512, 32512},
-					   {65535, 32512}};
+	static const uint32_t rows[][2] = {{0, 0},     {1, 1},	       {128, 128},
+					   {129, 0},   {255, 0},       {256, 256},
+					   {600, 512}, {32512, 32512}, {65535, 32512}};
 
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		uint16_t got = vb_rs_iomap_round(rows[i][0]);
