@@ -55,7 +55,7 @@ def others(address):
     for test in ("rc_lat", "rc_bw", "rc_bi_bw", "rc_rdma_write_lat", "rc_rdma_read_bw",
                  "rc_compare_swap_mr", "ver_rc_fetch_add"):
         yield (f"qperf -cm1 {test}", ["qperf"], ["qperf", "-cm1", "-t", "1", address, test],
-               {"tcp": 19765, "serves_on": True})
+               {"port": 19765, "ready": cmpairs.accepts, "serves_on": True})
     for verb in ("write", "read", "send"):
         yield (f"fio, {verb}", ["fio", "--name=receiver", "--rw=read", *JOB],
                ["fio", "--name=sender", "--rw=write", *JOB, f"--verb={verb}",

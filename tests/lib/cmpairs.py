@@ -83,24 +83,31 @@ class End:
         return self.out.read().decode(errors="replace")
 
 
-def accepts(namespace, port):
+def accepts(namespace, _, port):
     """Whether a TCP port is listened on there"""
     return subprocess.run([*inside(namespace), "ss", "-Hltn", f"sport = :{port}"], check=True,
                           text=True, stdout=subprocess.PIPE).stdout.strip() != ""
 
 
-def run(server, client, *, port=0, tcp=0, space=TCP, where=(None, None), nobody=False, serves_on=False,
-        timeout=60, env=None, check=None):
+def receives(namespace, _, port):
+    """Whether a UDP socket of the system has the port there"""
+    rows = subprocess.run([*inside(namespace), "cat", "/proc/net/udp", "/proc/net/udp6"],
+                          check=True, text=True, stdout=subprocess.PIPE).stdout
+    return re.search(rf"^ *\d+: [0-9A-F]+:{port:04X} ", rows, re.M) is not None
+
+
+def run(server, client, *, port, space=TCP, where=(None, None), nobody=False, serves_on=False,
+        timeout=60, env=None, check=None, ready=listens):
     """One pair. "" where all went well, else what did not.
 
-    port, tcp: what the server listens on when it is ready, of a port space or of TCP.
+    ready(namespace, space, port): whether the server listens.
     serves_on: the server does not end by itself. check(server's output, client's output):
     what is wrong about them, or nothing.
     """
     first = End(server, where[0], nobody, env)
     try:
         limit = time.monotonic() + timeout
-        while not (accepts(where[0], tcp) if tcp else listens(where[0], space, port)):
+        while not ready(where[0], space, port):
             if first.child.poll() is not None or time.monotonic() > limit:
                 return f"the server never listened: {first.wait(0)}\n{first.said()}"
             time.sleep(0.02)
