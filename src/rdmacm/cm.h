@@ -80,7 +80,7 @@ struct cm_id {
 	uint32_t given_out;		     /* events not acknowledged */
 	struct cm_event *out;		     /* they */
 	pthread_cond_t acked;
-	uint32_t psn; /* our first */
+	uint32_t psn; /* the first that the peer is to send */
 	uint8_t tos, ack_timeout;
 	bool tos_set, ack_timeout_set, reuse, only6;
 	uint8_t responder_resources, initiator_depth;

@@ -60,7 +60,7 @@ static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 	cm_fill_ah(id, &attr->ah_attr);
 	attr->path_mtu = path_mtu(id);
 	attr->dest_qp_num = id->peer.qpn;
-	attr->rq_psn = id->peer.psn;
+	attr->rq_psn = id->psn;
 	attr->max_dest_rd_atomic = id->responder_resources;
 	attr->min_rnr_timer = 0;
 	*mask |= IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
@@ -70,7 +70,8 @@ static void rtr_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask
 /* The peer's word counts where it gives one: it knows how long its answers take. */
 static void rts_attr(const struct cm_id *id, struct ibv_qp_attr *attr, int *mask)
 {
-	attr->sq_psn = id->id.qp_type == IBV_QPT_UD ? 0 : id->psn;
+	/* Each side tells the other where to begin (IBA1 12.7.31). */
+	attr->sq_psn = id->id.qp_type == IBV_QPT_UD ? 0 : id->peer.psn;
 	*mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
 	if (id->id.qp_type == IBV_QPT_UD)
 		return;

@@ -101,7 +101,7 @@ struct vb_cm_msg {
 	uint64_t ca_guid;	  /* REQ, REP */
 	uint32_t qkey;		  /* REQ, REP, SIDR_REP */
 	uint32_t qpn;		  /* REQ, REP, SIDR_REP: the sender's; DREQ, LAP: the receiver's */
-	uint32_t psn;		  /* REQ, REP: the first that the sender will send */
+	uint32_t psn;		  /* REQ, REP: the first that the receiver is to send */
 	uint8_t resources, depth; /* REQ, REP */
 	uint8_t transport;	  /* REQ: 0 RC, 1 UC */
 	uint8_t ext_transport;	  /* REQ: 1 XRC with transport 3 */
