@@ -2,9 +2,10 @@
 #include "transport/rc_rtt.h"
 #include "transport/timers.h"
 
-/* The shortest patience: a sixteenth of the ack timer, and not more than a peer's processor may
- * be away for. */
+/* The shortest patience: a sixteenth of the ack timer. Not less than any round trip between
+ * processes takes, and not more than a peer's processor may be away for. */
 #define PART	       16
+#define AT_LEAST_NS    UINT64_C(50000)
 #define AT_MOST_NS     UINT64_C(4000000)
 #define MOST_DOUBLINGS 16
 /* What is left of them when something came. */
@@ -59,6 +60,8 @@ uint64_t vb_rc_rtt_patience(const struct vb_rc_rtt *r, uint64_t ack_ns)
 
 	if (ack_ns == VB_NEVER)
 		return VB_NEVER;
+	if (least < AT_LEAST_NS)
+		least = AT_LEAST_NS;
 	if (ns < least)
 		ns = least;
 	/* Each ack timer has its probe. */

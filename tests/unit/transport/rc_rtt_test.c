@@ -61,6 +61,9 @@ static void test_patience(void **state)
 	/* Nothing known: a part of the timer, and of a long one a fixed time. */
 	assert_true(vb_rc_rtt_patience(&r, ACK / 64) == ACK / 64 / 16);
 	assert_true(vb_rc_rtt_patience(&r, 100 * ACK) == 4000000);
+	/* A short one has one probe, and no more. */
+	assert_true(vb_rc_rtt_patience(&r, 262144) == 50000);
+	assert_true(vb_rc_rtt_patience(&r, 8192) == 4096);
 	sample(&r, 2000000);
 	assert_true(vb_rc_rtt_patience(&r, ACK) == 8000000);
 	/* Doubled by each probe, but each timer has one. */
