@@ -207,16 +207,16 @@ static int post_receives(struct vb_stream *st, int count)
 	return count ? ibv_post_recv(st->id->qp, wr, &bad) : 0;
 }
 
-void vb_stream_post_ctrl(struct vb_stream *st, struct ibv_send_wr *wr, const void *payload,
+void vb_stream_post_ctrl(struct vb_stream *st, const struct ibv_send_wr *form, const void *payload,
 			 uint32_t bytes)
 {
 	struct ibv_sge sge = {.length = bytes};
+	struct ibv_send_wr wr = *form, *bad;
 	uint8_t *slot;
-	struct ibv_send_wr *bad;
 
 	if (bytes && bytes <= st->inline_bytes) {
 		sge.addr = (uintptr_t)payload;
-		wr->send_flags = IBV_SEND_INLINE;
+		wr.send_flags = IBV_SEND_INLINE;
 	} else if (bytes) {
 		slot = st->sbuf + st->rs.conf.sbuf_bytes +
 		       st->ctrl_sent % VB_RS_CTRL_SLOTS * sizeof(struct vb_rs_iomap);
@@ -224,11 +224,11 @@ void vb_stream_post_ctrl(struct vb_stream *st, struct ibv_send_wr *wr, const voi
 		sge.addr = (uintptr_t)slot;
 		sge.lkey = st->smr->lkey;
 	}
-	wr->wr_id = WR_CTRL;
-	wr->sg_list = &sge;
-	wr->num_sge = bytes ? 1 : 0;
+	wr.wr_id = WR_CTRL;
+	wr.sg_list = &sge;
+	wr.num_sge = bytes ? 1 : 0;
 	st->ctrl_sent++;
-	if (ibv_post_send(st->id->qp, wr, &bad)) {
+	if (ibv_post_send(st->id->qp, &wr, &bad)) {
 		st->ctrl_sent--;
 		vb_stream_break(st, ECONNRESET);
 	}

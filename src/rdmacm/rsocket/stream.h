@@ -155,10 +155,10 @@ void vb_stream_changed(struct vb_stream *st);
 void vb_stream_break(struct vb_stream *st, int err);
 
 /** vb_stream_post_ctrl() - Post a message of the protocol; lock held, a slot is free
- * @wr:     Filled but for wr_id and flags: an opcode and, with an sge, remote address and
- *          key; the payload of the sge is copied
+ * @form:   Its opcode and immediate, and with a payload the remote address and key
+ * @payload: Copied
  */
-void vb_stream_post_ctrl(struct vb_stream *st, struct ibv_send_wr *wr, const void *payload,
+void vb_stream_post_ctrl(struct vb_stream *st, const struct ibv_send_wr *form, const void *payload,
 			 uint32_t bytes);
 
 static inline bool vb_stream_ctrl_free(const struct vb_stream *st)
