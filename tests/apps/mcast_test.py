@@ -109,10 +109,11 @@ def many_groups(link):
 
 
 def perftest(link):
-    """Its own multicast tests, between hosts and on one."""
-    cases = [([f"ib_send_{measure}", "-F", "-c", "UD", "-g", "-n", "200", "-x", index, "-M",
+    """Its own multicast test, between hosts and on one. (In that of latency each side is in the group,
+    and takes its own messages for answers.)"""
+    cases = [(["ib_send_bw", "-F", "-c", "UD", "-g", "-n", "200", "-x", index, "-M",
                group.replace(".", ":")], "--between", link.names[0], to, "--host", "10.77.0.1")
-             for measure in ("lat", "bw") for group, index in PERFTEST for to in link.names]
+             for group, index in PERFTEST for to in link.names]
     return pairs.run_table(cases)
 
 
@@ -125,7 +126,7 @@ def left(link):
     print("ok     no group is left joined", flush=True)
 
 
-pairs.need("ib_send_lat", "ib_send_bw")
+pairs.need("ib_send_bw")
 netns.need()
 BAD = 1
 try:
