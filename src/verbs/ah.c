@@ -32,9 +32,12 @@ static int resolve(struct vb_context *ctx, const struct ibv_ah_attr *attr, struc
 		return 0;
 	}
 	path->reach = vb_reach_group();
-	/* From an address of one protocol packets to a group of the other cannot leave. */
-	path->outside = vb_reach_by_udp() && ctx->device->ifindex && !ctx->device->loopback &&
-			vb_gid_is_v4(entry.raw) == vb_gid_is_v4(grh->dgid.raw);
+	path->outside = vb_reach_by_udp() && ctx->device->ifindex && !ctx->device->loopback;
+	if (path->outside && vb_gid_is_v4(entry.raw) != vb_gid_is_v4(grh->dgid.raw)) {
+		path->outside = false;
+		vb_explain(VB_RULE_MCAST_SOURCE, "sgid_index=%u is %s, the group is not",
+			   grh->sgid_index, vb_gid_is_v4(entry.raw) ? "IPv4" : "IPv6");
+	}
 	return 0;
 }
 

@@ -15,19 +15,20 @@
 #define ATTR_MOD_AT   20
 #define DATA_AT	      24
 
-#define M(attr) (1u << ((attr)-VB_CM_REQ))
-#define REQ	M(VB_CM_REQ)
-#define MRA	M(VB_CM_MRA)
-#define REJ	M(VB_CM_REJ)
-#define REP	M(VB_CM_REP)
-#define RTU	M(VB_CM_RTU)
-#define DREQ	M(VB_CM_DREQ)
-#define DREP	M(VB_CM_DREP)
-#define SREQ	M(VB_CM_SIDR_REQ)
-#define SREP	M(VB_CM_SIDR_REP)
-#define LAP	M(VB_CM_LAP)
-#define APR	M(VB_CM_APR)
-#define ALL	(REQ | MRA | REJ | REP | RTU | DREQ | DREP | SREQ | SREP | LAP | APR)
+#define NTH(attr) ((attr)-VB_CM_REQ)
+#define M(attr)	  (1u << NTH(attr))
+#define REQ	  M(VB_CM_REQ)
+#define MRA	  M(VB_CM_MRA)
+#define REJ	  M(VB_CM_REJ)
+#define REP	  M(VB_CM_REP)
+#define RTU	  M(VB_CM_RTU)
+#define DREQ	  M(VB_CM_DREQ)
+#define DREP	  M(VB_CM_DREP)
+#define SREQ	  M(VB_CM_SIDR_REQ)
+#define SREP	  M(VB_CM_SIDR_REP)
+#define LAP	  M(VB_CM_LAP)
+#define APR	  M(VB_CM_APR)
+#define ALL	  (REQ | MRA | REJ | REP | RTU | DREQ | DREP | SREQ | SREP | LAP | APR)
 /* Those of a connection that both sides know. */
 #define KNOWN (MRA | REJ | REP | RTU | DREQ | DREP | LAP | APR)
 
@@ -142,12 +143,10 @@ static const struct field fields[] = {
 
 /* Private data: from where to the end of the MAD. */
 static const uint8_t private_at[] = {
-	[VB_CM_REQ - VB_CM_REQ] = 140,	   [VB_CM_MRA - VB_CM_REQ] = 10,
-	[VB_CM_REJ - VB_CM_REQ] = 84,	   [VB_CM_REP - VB_CM_REQ] = 36,
-	[VB_CM_RTU - VB_CM_REQ] = 8,	   [VB_CM_DREQ - VB_CM_REQ] = 12,
-	[VB_CM_DREP - VB_CM_REQ] = 8,	   [VB_CM_SIDR_REQ - VB_CM_REQ] = 16,
-	[VB_CM_SIDR_REP - VB_CM_REQ] = 96, [VB_CM_LAP - VB_CM_REQ] = 64,
-	[VB_CM_APR - VB_CM_REQ] = 84,
+	[NTH(VB_CM_REQ)] = 140, [NTH(VB_CM_MRA)] = 10,	    [NTH(VB_CM_REJ)] = 84,
+	[NTH(VB_CM_REP)] = 36,	[NTH(VB_CM_RTU)] = 8,	    [NTH(VB_CM_DREQ)] = 12,
+	[NTH(VB_CM_DREP)] = 8,	[NTH(VB_CM_SIDR_REQ)] = 16, [NTH(VB_CM_SIDR_REP)] = 96,
+	[NTH(VB_CM_LAP)] = 64,	[NTH(VB_CM_APR)] = 84,
 };
 
 static bool known(uint16_t attr)
@@ -157,7 +156,7 @@ static bool known(uint16_t attr)
 
 size_t vb_cm_private_len(uint16_t attr)
 {
-	return known(attr) ? VB_MAD_LEN - DATA_AT - private_at[attr - VB_CM_REQ] : 0;
+	return known(attr) ? VB_MAD_LEN - DATA_AT - private_at[NTH(attr)] : 0;
 }
 
 static uint64_t load(const void *member, size_t size)
@@ -256,7 +255,7 @@ bool vb_cm_parse(const uint8_t *bytes, size_t len, struct vb_cm_msg *msg)
 			parse_field(&fields[i], data, msg);
 	if (msg->ari_len > VB_CM_ARI_LEN)
 		msg->ari_len = VB_CM_ARI_LEN;
-	memcpy(msg->private_data, data + private_at[attr - VB_CM_REQ], vb_cm_private_len(attr));
+	memcpy(msg->private_data, data + private_at[NTH(attr)], vb_cm_private_len(attr));
 	return true;
 }
 
@@ -286,8 +285,7 @@ void vb_cm_build(const struct vb_cm_msg *msg, uint8_t *bytes)
 			put_bits(data + f->byte, f->bit, f->bits,
 				 load(member, f->size) >> f->shift);
 	}
-	memcpy(data + private_at[msg->attr - VB_CM_REQ], msg->private_data,
-	       vb_cm_private_len(msg->attr));
+	memcpy(data + private_at[NTH(msg->attr)], msg->private_data, vb_cm_private_len(msg->attr));
 }
 
 bool vb_cm_ip_parse(const uint8_t *private_data, struct vb_cm_ip *ip)

@@ -424,6 +424,36 @@ static void two_groups(void *arg)
 }
 CASE_IN_CHILD(two_groups)
 
+/* From an address of the other protocol: members on this host get it, and it is said that others
+ * do not. */
+static void mixed(void *arg)
+{
+	uint32_t seen[MEMBERS];
+	union ibv_gid v6;
+
+	if (!enter_namespace())
+		return;
+	run_ip("link add eth0 type veth peer name eth1");
+	run_ip("addr add 10.77.0.1/24 dev eth0");
+	run_ip("link set lo up");
+	run_ip("link set eth0 up");
+	run_ip("link set eth1 up");
+	rule_log_start();
+	open_members(GROUP_V4);
+	CHECK(!rule_said("mcast-join") && !rule_said("mcast-source"));
+	CHECK(ibv_destroy_ah(to_group) == 0);
+	v6 = mcast_group("ff0e::1");
+	to_group = many_ah(end.pd, mcast_source(end.context, &v6), &group);
+	CHECK(rule_said("mcast-source"));
+	for (uint64_t i = 0; i < MEMBERS; i++)
+		give_receive(member[i], i, 8192);
+	send_group(64, IBV_WR_SEND);
+	expect(MEMBERS, 64, 0, seen);
+	nothing_more();
+	close_members();
+}
+CASE_IN_CHILD(mixed)
+
 /* Where the port is another program's, what is sent within the host arrives all the same. */
 static void port_taken(void *arg)
 {
@@ -457,6 +487,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_group_v6),    cmocka_unit_test(test_of_no_concern),
 		cmocka_unit_test(test_own_copies),  cmocka_unit_test(test_come_and_go),
 		cmocka_unit_test(test_two_groups),  cmocka_unit_test(test_port_taken),
+		cmocka_unit_test(test_mixed),
 	};
 
 	mcast_main(argc, argv);

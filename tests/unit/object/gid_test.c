@@ -58,6 +58,17 @@ static void test_kinds(void **state)
 	assert_false(vb_gid_is_link_local(link.addrs[4]));
 }
 
+static void test_multicast(void **state)
+{
+	struct vb_link yes = LINK("ff02::1", "ff0e::1", "ff00::", "224.0.0.0", "239.255.255.255");
+	struct vb_link no = LINK("fe80::1", "fd00::ff", "223.255.255.255", "240.0.0.0", "::");
+
+	for (uint32_t i = 0; i < 5; i++) {
+		assert_true(vb_gid_is_multicast(yes.addrs[i]));
+		assert_false(vb_gid_is_multicast(no.addrs[i]));
+	}
+}
+
 static void test_order(void **state)
 {
 	struct vb_link link = LINK("2001:db8::1", "fe80::9", "10.0.0.1", "2001:db8::2", "10.0.0.2");
@@ -197,10 +208,11 @@ static void test_full(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_kinds),	   cmocka_unit_test(test_order),
-		cmocka_unit_test(test_mlx5_order), cmocka_unit_test(test_front),
-		cmocka_unit_test(test_holes),	   cmocka_unit_test(test_interface_gone),
-		cmocka_unit_test(test_loopback),   cmocka_unit_test(test_full),
+		cmocka_unit_test(test_kinds),	       cmocka_unit_test(test_multicast),
+		cmocka_unit_test(test_order),	       cmocka_unit_test(test_mlx5_order),
+		cmocka_unit_test(test_front),	       cmocka_unit_test(test_holes),
+		cmocka_unit_test(test_interface_gone), cmocka_unit_test(test_loopback),
+		cmocka_unit_test(test_full),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
