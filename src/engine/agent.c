@@ -17,6 +17,7 @@
 /* Programs tell their port when it is bound, and listen then. A request that comes between is no
  * mistake: left alone it comes again, and an answer may take so long anyway. */
 #define FULL_NS		1000000u
+#define ANSWER_NS	(UINT64_C(4096) << VB_CM_RESPONSE_TIMEOUT)
 #define LISTENS_SOON_NS 4000000000u
 
 /* ---- The agent ---- */
@@ -258,12 +259,16 @@ int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void
 /* Within the host a full queue is known, and costs a moment, not the time of a lost message. */
 static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 {
+	bool again = id->unsent;
+
 	if (!out->send)
 		return;
 	id->unsent =
 		!vb_agent_transmit(id->agent->engine, &id->path, id->inside, out->bytes, false);
 	if (!id->unsent)
 		return;
+	if (!again)
+		id->unsent_end_ns = vb_now_ns() + ANSWER_NS;
 	id->unsent_due_ns = id->conn.due_ns;
 	id->conn.due_ns = vb_now_ns() + FULL_NS;
 }
@@ -608,6 +613,13 @@ static bool send_unsent(struct vb_agent_id *id)
 	return id->unsent;
 }
 
+/* What is to be repeated by now counts as sent, and an answer that nobody will wait for any more:
+ * its receiver may be stopped for good. */
+static bool too_late(const struct vb_agent_id *id, uint64_t now)
+{
+	return id->unsent_due_ns ? id->unsent_due_ns <= now : id->unsent_end_ns <= now;
+}
+
 static void wait_again(struct vb_agent_id *id)
 {
 	id->conn.due_ns = vb_now_ns() + FULL_NS;
@@ -640,6 +652,10 @@ static void expire(struct vb_agent *agent)
 		struct vb_cm_out out;
 
 		due = id->next_timed;
+		if (id->unsent && too_late(id, now)) {
+			id->conn.due_ns = id->unsent_due_ns;
+			id->unsent = false;
+		}
 		if (id->unsent) {
 			/* Where one finds no room the others need not try: who does not run
 			 * would be asked hundreds of times. */

@@ -71,6 +71,7 @@ struct vb_agent_id {
 	struct vb_cm_conn conn;
 	bool unsent;		/* the last message found no room */
 	uint64_t unsent_due_ns; /* what conn.due_ns is to be once it has left */
+	uint64_t unsent_end_ns; /* where that is never: when it is given up */
 	bool orphan;		/* its owner has gone; it ends with its connection */
 	bool bound, listening, timed, hashed;
 	uint64_t bound_ns; /* when */

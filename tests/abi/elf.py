@@ -42,10 +42,16 @@ def nodes(path):
 
 
 def listed(library):
-    """(symbols as exported() gives them, version nodes) of both ages of a library's list."""
+    """(symbols as exported() gives them, version nodes) of both ages of a library's list.
+
+    "own" is what our libraries say to each other, which no release of rdma-core has.
+    """
     symbols, versions = {}, set()
-    for age in ("44", "new"):
-        with open(os.path.join(LISTS, f"{library}-{age}.symbols"), encoding="utf-8") as file:
+    for age in ("44", "new", "own"):
+        path = os.path.join(LISTS, f"{library}-{age}.symbols")
+        if age == "own" and not os.path.exists(path):
+            continue
+        with open(path, encoding="utf-8") as file:
             for line in file:
                 match = re.match(r"(\w[\w.]*)(@@?)(\S+) (FUNC|OBJECT|VERSION-NODE)", line)
                 if not match:
@@ -82,7 +88,7 @@ def private():
 def wanted(library):
     symbols, versions = listed(library)
     if library == "libibverbs":
-        symbols = {key: kind for key, kind in symbols.items() if "PRIVATE" not in key[1]}
+        symbols = {key: kind for key, kind in symbols.items() if "IBVERBS_PRIVATE" not in key[1]}
         symbols.update(private())
     return symbols, versions
 

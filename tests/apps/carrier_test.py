@@ -11,7 +11,9 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import netns
 
-WHOLE = ("ah", "content", "device", "domain", "memory", "modify", "query", "strict", "teardown")
+WHOLE = ("ah", "content", "device", "domain", "memory", "modify", "query", "strict", "teardown",
+         "rdmacm.bind", "rdmacm.connect", "rdmacm.event", "rdmacm.params", "rdmacm.sync",
+         "rdmacm.threads", "rdmacm.ud", "rdmacm.wrong")
 PARTS = {
     "mcast": ("rules", "limits", "group_v4", "group_v6", "own_copies", "come_and_go", "two_groups"),
     "errors": ("all_faults", "one_process", "two_processes", "write_imm_access", "empty_messages",
@@ -72,7 +74,8 @@ with netns.Link(9000) as link:
     bad |= run(link, "content", why="at MTU 9000")
     subprocess.run(["ip", "netns", "exec", link.names[0], "nft", "-f", "-"], input=LOSS, text=True,
                    check=True)
-    bad |= run(link, "content", why="with loss")
+    for test in ("content", "rdmacm.params", "rdmacm.ud"):
+        bad |= run(link, test, why="with loss")
     print(f"{lost(link)} packets or buffers were lost")
     bad |= lost(link) == 0
 sys.exit(bad)

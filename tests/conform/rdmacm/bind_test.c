@@ -210,7 +210,7 @@ static void foreign_addresses_are_refused(void *arg)
 	union bed_addr addr = bed_wildcard(AF_INET);
 
 	/* Of nobody, by RFC 5737. */
-	addr.v4.sin_addr.s_addr = htonl(0xc0000201);
+	addr.v4.sin_addr.s_addr = htonl(0xcb00714d);
 	CHECK(try_bind(id, addr, 0) == EADDRNOTAVAIL);
 	addr = bed_wildcard(AF_INET);
 	addr.any.sa_family = AF_UNIX;
@@ -235,7 +235,7 @@ static void addresses_of_no_route(void *arg)
 	FAILS(rdma_resolve_addr(id, NULL, NULL, 100), EINVAL);
 	FAILS(rdma_resolve_addr(id, &src.any, &dst.any, 100), EAFNOSUPPORT);
 	src = bed_wildcard(AF_INET);
-	src.v4.sin_addr.s_addr = htonl(0xc0000201);
+	src.v4.sin_addr.s_addr = htonl(0xcb00714d);
 	FAILS(rdma_resolve_addr(id, &src.any, &dst.any, 100), EADDRNOTAVAIL);
 	dst.any.sa_family = AF_UNIX;
 	FAILS(rdma_resolve_addr(id, NULL, &dst.any, 100), EAFNOSUPPORT);

@@ -441,7 +441,6 @@ static void check_sent(const struct cell *cell, uint32_t sender, const struct vb
 	HOLDS(vb_cm_parse(out->bytes, VB_MAD_LEN, &msg));
 	HOLDS(msg.attr == (cell->sends));
 	HOLDS(msg.local_id == (cell->sends == VB_CM_SIDR_REP ? PEER : OWN));
-	/* Who never answered has no id to be called by. */
 	if (to_service || cell->sends == VB_CM_SIDR_REP || cell->from == REQ_SENT)
 		HOLDS(msg.remote_id == 0);
 	else
@@ -452,7 +451,6 @@ static void check_sent(const struct cell *cell, uint32_t sender, const struct vb
 		HOLDS(msg.qpn == OWN_QP);
 	if (cell->sends == VB_CM_APR)
 		HOLDS(msg.status == VB_CM_APR_NOT_SUPPORTED);
-	/* What answers a message carries its transaction. */
 	if (cell->on <= VB_CM_APR && cell->from != REFUSED_A && cell->sends != VB_CM_RTU &&
 	    cell->sends != VB_CM_MRA)
 		HOLDS(msg.tid == TID);
@@ -719,7 +717,6 @@ static void close_says_why(void **state)
 		assert_true(vb_cm_parse(out.bytes, VB_MAD_LEN, &msg));
 		assert_int_equal(msg.reason, rows[i].reason);
 		assert_int_equal(c.due_ns, 0);
-		/* Once. */
 		vb_cm_close(&c, &out);
 		assert_false(out.send);
 	}

@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Connections between two processes, and what one hears when the other rejects, leaves or dies. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/cm_bed.h"
+
+static struct bed bed;
+
+/* The other process: a server, which does one thing with each request. */
+enum serves { ACCEPT, REJECT, ACCEPT_THEN_EXIT };
+
+struct other {
+	pid_t pid;
+	int to, from;
+	uint16_t port;
+};
+
+/* A message is sent back as it came. The receive is there before the answer: whoever finds none
+ * waits long. */
+static char echo_text[32];
+static struct ibv_mr *echo_mr;
+
+static void echo_prepare(struct rdma_cm_id *id)
+{
+	echo_mr = rdma_reg_msgs(id, echo_text, sizeof(echo_text));
+	CHECK(echo_mr);
+	CHECK(!rdma_post_recv(id, NULL, echo_text, sizeof(echo_text), echo_mr));
+}
+
+static void echo(struct rdma_cm_id *id)
+{
+	struct ibv_wc wc;
+
+	CHECK(rdma_get_recv_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(!rdma_post_send(id, NULL, echo_text, wc.byte_len, echo_mr, 0));
+	CHECK(rdma_get_send_comp(id, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(!rdma_dereg_mr(echo_mr));
+}
+
+static void serve_one(enum serves how, struct rdma_cm_event *event)
+{
+	struct rdma_conn_param param = bed_param();
+	const bool ud = event->id->qp_type == IBV_QPT_UD;
+	const char *data = ud ? event->param.ud.private_data : event->param.conn.private_data;
+
+	CHECK(!strcmp(data, "asked"));
+	bed.server = event->id;
+	CHECK(!rdma_ack_cm_event(event));
+	if (how == REJECT) {
+		CHECK(!rdma_reject(bed.server, "refused", 8));
+		bed_end_id(&bed.server);
+		return;
+	}
+	bed_qp(bed.server);
+	if (!ud)
+		echo_prepare(bed.server);
+	param.private_data = "granted";
+	param.private_data_len = 8;
+	CHECK(!rdma_accept(bed.server, &param));
+}
+
+static void serve(enum serves how, enum rdma_port_space ps, int to)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+	struct rdma_cm_event *event;
+	uint16_t port;
+
+	bed_listen(&bed, ps, &addr, 0);
+	port = ntohs(rdma_get_src_port(bed.listener));
+	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
+	for (;;) {
+		event = bed_next(bed.passive);
+		switch (event->event) {
+		case RDMA_CM_EVENT_CONNECT_REQUEST:
+			serve_one(how, event);
+			break;
+		case RDMA_CM_EVENT_ESTABLISHED:
+			CHECK(!rdma_ack_cm_event(event));
+			if (how == ACCEPT_THEN_EXIT)
+				exit(0);
+			echo(bed.server);
+			break;
+		case RDMA_CM_EVENT_DISCONNECTED:
+			CHECK(event->id == bed.server && !rdma_ack_cm_event(event));
+			CHECK(!rdma_disconnect(bed.server));
+			bed_end_id(&bed.server);
+			break;
+		default:
+			CHECK(!rdma_ack_cm_event(event));
+		}
+	}
+}
+
+static struct other start(enum serves how, enum rdma_port_space ps)
+{
+	struct other other;
+	int fds[2];
+
+	CHECK(!pipe(fds));
+	other.pid = fork();
+	if (!other.pid) {
+		close(fds[0]);
+		serve(how, ps, fds[1]);
+	}
+	close(fds[1]);
+	CHECK(read(fds[0], &other.port, sizeof(other.port)) == sizeof(other.port));
+	close(fds[0]);
+	return other;
+}
+
+static void end(struct other *other)
+{
+	CHECK(!kill(other->pid, SIGKILL));
+	CHECK(waitpid(other->pid, NULL, 0) == other->pid);
+}
+
+static void reach(const struct other *other, enum rdma_port_space ps)
+{
+	bed.ps = ps;
+	bed.addr = bed_loopback(AF_INET);
+	bed_set_port(&bed.addr, other->port);
+	if (!bed.active)
+		bed.active = rdma_create_event_channel();
+	bed_resolve(&bed);
+	bed_qp(bed.client);
+}
+
+static void ask(void)
+{
+	struct rdma_conn_param param = bed_param();
+
+	param.private_data = "asked";
+	param.private_data_len = 6;
+	CHECK(!rdma_connect(bed.client, &param));
+}
+
+static void connected(void)
+{
+	struct rdma_cm_event *event = bed_want(bed.active, RDMA_CM_EVENT_ESTABLISHED, 0);
+
+	CHECK(!strcmp(event->param.conn.private_data, "granted"));
+	CHECK(!rdma_ack_cm_event(event));
+}
+
+static void echoed(void)
+{
+	char text[32] = "there and back", in[32] = "";
+	struct ibv_mr *out = rdma_reg_msgs(bed.client, text, sizeof(text));
+	struct ibv_mr *back = rdma_reg_msgs(bed.client, in, sizeof(in));
+	struct ibv_wc wc;
+
+	CHECK(out && back);
+	CHECK(!rdma_post_recv(bed.client, NULL, in, sizeof(in), back));
+	CHECK(!rdma_post_send(bed.client, NULL, text, sizeof(text), out, 0));
+	CHECK(rdma_get_send_comp(bed.client, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(rdma_get_recv_comp(bed.client, &wc) == 1 && wc.status == IBV_WC_SUCCESS);
+	CHECK(!strcmp(in, text));
+	CHECK(!rdma_dereg_mr(out) && !rdma_dereg_mr(back));
+}
+
+static void one_connection_after_another(void *arg)
+{
+	struct other other = start(ACCEPT, RDMA_PS_TCP);
+
+	for (int i = 0; i < 200; i++) {
+		reach(&other, RDMA_PS_TCP);
+		ask();
+		connected();
+		echoed();
+		CHECK(!rdma_disconnect(bed.client));
+		bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
+		bed_end_id(&bed.client);
+		CHECK(bed_quiet(bed.active));
+	}
+	end(&other);
+	rdma_destroy_event_channel(bed.active);
+}
+
+static void the_other_rejects(void *arg)
+{
+	struct other other = start(REJECT, RDMA_PS_TCP);
+
+	for (int i = 0; i < 50; i++) {
+		struct rdma_cm_event *event;
+
+		reach(&other, RDMA_PS_TCP);
+		ask();
+		event = bed_want(bed.active, RDMA_CM_EVENT_REJECTED, 28);
+		CHECK(!strcmp(event->param.conn.private_data, "refused"));
+		CHECK(!rdma_ack_cm_event(event));
+		bed_end_id(&bed.client);
+	}
+	end(&other);
+}
+
+/* Told once, however it goes; and nobody listens there any more. */
+static void gone(const struct other *other)
+{
+	struct rdma_cm_event *event;
+
+	bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
+	CHECK(!rdma_disconnect(bed.client));
+	event = bed_next(bed.active);
+	CHECK(event->event == RDMA_CM_EVENT_TIMEWAIT_EXIT && !rdma_ack_cm_event(event));
+	CHECK(bed_quiet(bed.active));
+	bed_end_id(&bed.client);
+	reach(other, RDMA_PS_TCP);
+	ask();
+	CHECK(!rdma_ack_cm_event(bed_want(bed.active, RDMA_CM_EVENT_REJECTED, 8)));
+	bed_end_id(&bed.client);
+}
+
+static void the_other_is_killed(void *arg)
+{
+	struct other other = start(ACCEPT, RDMA_PS_TCP);
+
+	reach(&other, RDMA_PS_TCP);
+	ask();
+	connected();
+	echoed();
+	end(&other);
+	gone(&other);
+}
+
+static void the_other_exits(void *arg)
+{
+	struct other other = start(ACCEPT_THEN_EXIT, RDMA_PS_TCP);
+	int status;
+
+	reach(&other, RDMA_PS_TCP);
+	ask();
+	connected();
+	CHECK(waitpid(other.pid, &status, 0) == other.pid && !status);
+	gone(&other);
+}
+
+/* A client that dies, with a connection or while it waits for an answer. */
+static void client(int to, int from, uint16_t port)
+{
+	struct other there = {.port = port};
+	char go;
+
+	memset(&bed, 0, sizeof(bed));
+	reach(&there, RDMA_PS_TCP);
+	ask();
+	CHECK(write(to, "x", 1) == 1);
+	while (read(from, &go, 1) == 1)
+		;
+	_exit(0);
+}
+
+static void clients_die(void *arg)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+
+	for (int established = 0; established < 2; established++) {
+		struct rdma_conn_param param = bed_param();
+		struct rdma_cm_event *event;
+		int there[2], here[2];
+		uint16_t port;
+		char go;
+		pid_t pid;
+
+		CHECK(!pipe(there) && !pipe(here));
+		/* The library is not used before fork: the child has one of its own. */
+		pid = fork();
+		if (!pid) {
+			close(there[1]);
+			close(here[0]);
+			CHECK(read(there[0], &port, sizeof(port)) == sizeof(port));
+			client(here[1], there[0], port);
+		}
+		close(there[0]);
+		close(here[1]);
+		bed_listen(&bed, RDMA_PS_TCP, &addr, 0);
+		port = ntohs(rdma_get_src_port(bed.listener));
+		CHECK(write(there[1], &port, sizeof(port)) == sizeof(port));
+		event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		bed.server = event->id;
+		CHECK(!rdma_ack_cm_event(event));
+		CHECK(read(here[0], &go, 1) == 1);
+		bed_qp(bed.server);
+		if (established)
+			CHECK(!rdma_accept(bed.server, &param));
+		CHECK(!kill(pid, SIGKILL) && waitpid(pid, NULL, 0) == pid);
+		event = bed_next(bed.passive);
+		/* The request is withdrawn; of a reply nobody took notice. */
+		CHECK(event->event == RDMA_CM_EVENT_REJECTED ||
+		      (established && event->event == RDMA_CM_EVENT_UNREACHABLE));
+		CHECK(event->id == bed.server && !rdma_ack_cm_event(event));
+		CHECK(bed_quiet(bed.passive));
+		bed_close(&bed);
+		close(there[1]);
+		close(here[0]);
+	}
+}
+
+static void datagrams_between_processes(void *arg)
+{
+	struct other other = start(ACCEPT, RDMA_PS_UDP);
+	struct rdma_cm_event *event;
+
+	reach(&other, RDMA_PS_UDP);
+	ask();
+	event = bed_want(bed.active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!strcmp(event->param.ud.private_data, "granted"));
+	CHECK(event->param.ud.qp_num && event->param.ud.qp_num != bed.client->qp->qp_num);
+	CHECK(!rdma_ack_cm_event(event));
+	bed_end_id(&bed.client);
+	end(&other);
+	reach(&other, RDMA_PS_UDP);
+	ask();
+	event = bed_next(bed.active);
+	CHECK(event->event == RDMA_CM_EVENT_UNREACHABLE && !rdma_ack_cm_event(event));
+	bed_end_id(&bed.client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(one_connection_after_another),
+		BED_TEST(the_other_rejects),
+		BED_TEST(the_other_is_killed),
+		BED_TEST(the_other_exits),
+		BED_TEST(clients_die),
+		BED_TEST(datagrams_between_processes),
+	};
+
+	run_only();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
