@@ -9,9 +9,12 @@
 #include "engine/stats.h"
 #include "engine/wire.h"
 #include "host/access.h"
+#include "host/discover.h"
 #include "host/memory.h"
 #include "host/words.h"
 #include "object/device.h"
+#include "object/gid.h"
+#include "object/mcast.h"
 #include "transport/unacked_msg.h"
 
 int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
@@ -83,6 +86,19 @@ static void run(struct vb_engine *engine, struct vb_target_call *c, struct vb_qp
 		vb_target_fail(c, res.verdict);
 }
 
+/* Sent to the port, to a group (whose members have been looked up), or within this host: what comes
+ * to another address of the machine is not this device's. */
+static bool to_port(const struct vb_qp *qp, const struct vb_packet *pkt, const uint8_t *dest_gid)
+{
+	static const uint8_t own6[16] = {[15] = 1};
+
+	if (pkt->dest_qpn == VB_MCAST_QPN)
+		return vb_gid_is_multicast(dest_gid);
+	return vb_device_gid_known(vb_context_of(qp->ibv.context)->device, dest_gid) ||
+	       (vb_gid_is_v4(dest_gid) && dest_gid[12] == 127) ||
+	       !memcmp(dest_gid, own6, sizeof(own6));
+}
+
 void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 			     const struct vb_packet *pkt, const struct vb_udp_datagram *d)
 {
@@ -107,7 +123,7 @@ void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 	int ticket;
 
 	if (!op || op->service != VB_SVC_UD || op->kind != VB_OP_SEND ||
-	    pkt->payload_len > 128u << qp->attr.path_mtu)
+	    pkt->payload_len > 128u << qp->attr.path_mtu || !to_port(qp, pkt, d->dest_gid))
 		return; /* dropped, as a port does */
 	memcpy(path.own_gid, d->src_gid, sizeof(path.own_gid));
 	memcpy(path.dest_gid, d->dest_gid, sizeof(path.dest_gid));
