@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <linux/in6.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 /* Room for one control message of each kind that is used here. */
 union control {
 	struct cmsghdr align;
-	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 4 * CMSG_SPACE(sizeof(int))];
 };
 
 static void gid_of_v4(uint8_t *gid, const void *addr)
@@ -53,6 +54,8 @@ static bool read_control6(const struct cmsghdr *at, struct vb_udp_datagram *d)
 		d->traffic_class = (uint8_t)int_of(at);
 	if (at->cmsg_type == IPV6_HOPLIMIT)
 		d->hop_limit = (uint8_t)int_of(at);
+	if (at->cmsg_type == IPV6_FLOWINFO)
+		d->flow_label = ntohl((uint32_t)int_of(at)) & 0xfffff;
 	if (at->cmsg_type != IPV6_PKTINFO)
 		return false;
 	memcpy(&info, CMSG_DATA(at), sizeof(info));

@@ -95,7 +95,8 @@ static bool same_path(const struct vb_udp_path *a, const struct vb_udp_path *b)
 	return !memcmp(a->own_gid, b->own_gid, sizeof(a->own_gid)) &&
 	       !memcmp(a->dest_gid, b->dest_gid, sizeof(a->dest_gid)) && a->ifindex == b->ifindex &&
 	       a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
-	       a->flow == b->flow && a->inside == b->inside && a->hand == b->hand;
+	       a->flow == b->flow && a->flow_label == b->flow_label && a->inside == b->inside &&
+	       a->hand == b->hand;
 }
 
 static void leave(struct leaving *l, const struct held *h)

@@ -615,8 +615,8 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 		w->path.traffic_class = (w->path.traffic_class & ~ECN_MASK) | ECN_ECT0;
 	w->path.inside = qp->reach == VB_REACH_INSIDE;
 	w->path.hop_limit = qp->attr.ah_attr.grh.hop_limit;
-	w->path.flow = qp->attr.ah_attr.grh.flow_label ? qp->attr.ah_attr.grh.flow_label
-						       : qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
+	w->path.flow = qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
+	w->path.flow_label = qp->attr.ah_attr.grh.flow_label;
 	begin(&t, engine, qp);
 	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
 	w->peer.epsn = vb_psn(qp->attr.rq_psn);

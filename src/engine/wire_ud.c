@@ -30,8 +30,8 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		.hop_limit = wqe->path.hop_limit,
 		.inside = wqe->path.reach != VB_REACH_WIRE && !wqe->path.outside,
 		.hand = vb_mcast_how(&wqe->path),
-		.flow = wqe->path.flow_label ? wqe->path.flow_label
-					     : qp->ibv.qp_num ^ wqe->remote_qpn << 8,
+		.flow = qp->ibv.qp_num ^ wqe->remote_qpn << 8,
+		.flow_label = wqe->path.flow_label,
 	};
 	struct vb_packet pkt = {
 		.solicited = request->msg->solicited,
@@ -118,7 +118,9 @@ void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 		.imm = pkt->imm,
 		.payload = &payload,
 	};
-	struct vb_path path = {.traffic_class = d->traffic_class, .hop_limit = d->hop_limit};
+	struct vb_path path = {.flow_label = d->flow_label,
+			       .traffic_class = d->traffic_class,
+			       .hop_limit = d->hop_limit};
 	struct vb_target_call call = {.peer = engine->adapter->self, .payload = &payload};
 	int ticket;
 
