@@ -409,6 +409,21 @@ bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn)
 	return wire && wire->faults && vb_wire_faults_not_ready(wire->faults, qpn);
 }
 
+bool vb_wire_silent(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	return wire && wire->faults && vb_wire_faults_silent(wire->faults, gid, qpn);
+}
+
+void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	if (wire && wire->faults)
+		vb_wire_faults_anew(wire->faults, gid, qpn);
+}
+
 uint64_t vb_wire_again_ns(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);

@@ -125,7 +125,8 @@ void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 	int ticket;
 
 	if (!op || op->service != VB_SVC_UD || op->kind != VB_OP_SEND ||
-	    pkt->payload_len > 128u << qp->attr.path_mtu || !to_port(qp, pkt, d->dest_gid))
+	    pkt->payload_len > 128u << qp->attr.path_mtu || !to_port(qp, pkt, d->dest_gid) ||
+	    vb_wire_not_ready(engine, qp->ibv.qp_num))
 		return; /* dropped, as a port does */
 	memcpy(path.own_gid, d->src_gid, sizeof(path.own_gid));
 	memcpy(path.dest_gid, d->dest_gid, sizeof(path.dest_gid));
