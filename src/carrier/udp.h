@@ -222,6 +222,15 @@ struct vb_udp_inbox {
  */
 uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more);
 
+/** vb_udp_split() - Take a buffer apart into the packets that the kernel put in it
+ * @like:    What all of them have in common
+ * @segment: Bytes of each but the last, at least 1
+ * @to:      Room for VB_UDP_SEGMENTS; what is beyond them is left out
+ * Return:   how many
+ */
+uint32_t vb_udp_split(const struct vb_udp_datagram *like, const uint8_t *bytes, uint32_t len,
+		      uint32_t segment, struct vb_udp_datagram *to);
+
 /** vb_udp_parse() - Check the ICRC and decode
  * @d:      flow.ip_id becomes the identification that the ICRC covers
  * @pkt:    Filled where good; its payload points into the datagram's bytes

@@ -106,12 +106,26 @@ static void prepare(struct call *c, struct vb_udp_inbox *inbox)
 	}
 }
 
+uint32_t vb_udp_split(const struct vb_udp_datagram *like, const uint8_t *bytes, uint32_t len,
+		      uint32_t segment, struct vb_udp_datagram *to)
+{
+	uint32_t n = 0;
+
+	for (uint32_t at = 0; at < len && n < VB_UDP_SEGMENTS; at += segment, n++) {
+		to[n] = *like;
+		to[n].index = (uint16_t)n;
+		to[n].bytes = bytes + at;
+		to[n].len = len - at < segment ? len - at : segment;
+	}
+	return n;
+}
+
 /* One buffer's packets. Returns how many. */
 static uint32_t cut(struct call *c, int i, int which, const uint8_t *bytes,
 		    struct vb_udp_datagram *to)
 {
 	struct msghdr *msg = &c->msgs[i].msg_hdr;
-	uint32_t len = c->msgs[i].msg_len, segment = len, n = 0;
+	uint32_t len = c->msgs[i].msg_len, segment = len;
 	struct vb_udp_datagram d = {.index = 0};
 
 	if (msg->msg_flags & (MSG_TRUNC | MSG_CTRUNC) || !read_control(msg, &d, &segment))
@@ -122,13 +136,7 @@ static uint32_t cut(struct call *c, int i, int which, const uint8_t *bytes,
 		gid_of_v4(d.src_gid, &c->from[i].v4.sin_addr);
 	vb_udp_flow(&d.flow, d.src_gid, d.dest_gid,
 		    ntohs(which ? c->from[i].v6.sin6_port : c->from[i].v4.sin_port));
-	for (uint32_t at = 0; at < len && n < VB_UDP_SEGMENTS; at += segment, n++) {
-		to[n] = d;
-		to[n].index = (uint16_t)n;
-		to[n].bytes = bytes + at;
-		to[n].len = len - at < segment ? len - at : segment;
-	}
-	return n;
+	return vb_udp_split(&d, bytes, len, segment, to);
 }
 
 uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more)

@@ -11,6 +11,7 @@
 
 #include "base/settings.h"
 #include "base/rules.h"
+#include "carrier/handed.h"
 #include "carrier/pcap.h"
 #include "engine/agent_wire.h"
 #include "engine/mcast.h"
@@ -186,11 +187,10 @@ struct bundle {
 /* False: there is no room. */
 static bool put(struct bundle *bundle, struct vb_udp_datagram *d)
 {
-	if (bundle->n == 2 * BATCH || bundle->bytes + sizeof(*d) + d->len > HANDED_BYTES)
+	if (bundle->n == 2 * BATCH || bundle->bytes + vb_handed_size(d) > HANDED_BYTES)
 		return false;
-	bundle->bytes += sizeof(*d) + d->len;
-	bundle->iov[bundle->n++] = (struct iovec){d, sizeof(*d)};
-	bundle->iov[bundle->n++] = (struct iovec){(void *)(uintptr_t)d->bytes, d->len};
+	bundle->bytes += vb_handed_pack(d, &bundle->iov[bundle->n]);
+	bundle->n += 2;
 	return true;
 }
 
@@ -560,24 +560,10 @@ static void dispatch(struct vb_engine *engine, struct vb_udp_datagram *d, uint32
 		dispatch_some(engine, d + i, n - i < BATCH ? n - i : BATCH, may_hand_over);
 }
 
-/* A message of another process: datagrams, each before its bytes. */
+/* A message of another process. */
 static uint32_t unpack(struct vb_wire *wire, size_t size)
 {
-	size_t at = 0;
-	uint32_t n = 0;
-
-	while (n < BATCH && size - at >= sizeof(struct vb_udp_datagram)) {
-		struct vb_udp_datagram *d = &wire->inbox.datagrams[n];
-
-		memcpy(d, wire->handed + at, sizeof(*d));
-		at += sizeof(*d);
-		if (d->len > size - at)
-			break;
-		d->bytes = wire->handed + at;
-		at += d->len;
-		n++;
-	}
-	return n;
+	return vb_handed_unpack(wire->handed, size, wire->inbox.datagrams, BATCH);
 }
 
 /* What comes by the block sockets was received by another process. One message. */
