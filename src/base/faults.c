@@ -15,11 +15,19 @@ struct word {
 };
 
 static const struct word actions[] = {
-	{"drop", VB_FAULT_DROP},       {"duplicate", VB_FAULT_DUPLICATE},
-	{"reorder", VB_FAULT_REORDER}, {"delay", VB_FAULT_DELAY},
-	{"corrupt", VB_FAULT_CORRUPT}, {"mangle", VB_FAULT_MANGLE},
-	{"rnr", VB_FAULT_RNR},	       {"truncate", VB_FAULT_TRUNCATE},
-	{"down", VB_FAULT_DOWN},       {NULL, 0},
+	{"drop", VB_FAULT_DROP},
+	{"duplicate", VB_FAULT_DUPLICATE},
+	{"reorder", VB_FAULT_REORDER},
+	{"delay", VB_FAULT_DELAY},
+	{"corrupt", VB_FAULT_CORRUPT},
+	{"mangle", VB_FAULT_MANGLE},
+	{"rnr", VB_FAULT_RNR},
+	{"truncate", VB_FAULT_TRUNCATE},
+	{"down", VB_FAULT_DOWN},
+	{"up", VB_FAULT_UP},
+	{"reset", VB_FAULT_RESET},
+	{"fatal", VB_FAULT_FATAL},
+	{NULL, 0},
 };
 
 static const struct word kinds[] = {

@@ -13,10 +13,11 @@
  *	RULE is ACTION=WHEN[,CONDITION]... or seed=NUMBER
  *	ACTION: drop, duplicate, reorder, delay, corrupt (behind the ICRC's back: the receiver sees
  *		it), mangle (before the ICRC is written: the receiver cannot), truncate, rnr
- *		(the receiver is not ready), down (nothing leaves or comes)
- *	WHEN: P% of those that match, #N the N-th of them only, /N every N-th
- *	CONDITION: opcode=send|write|read|atomic|response|ack or a number, qp=NUMBER (destination),
- *		ms=NUMBER (of delay and down; 1 without it)
+ *		(the receiver is not ready), down (the link: nothing leaves or comes for a while),
+ *up (what would leave while it is down ends that), reset (of a connected QP: its peer is heard of
+ *no more, as if its process had died), fatal (the device is lost) WHEN: P% of those that match, #N
+ *the N-th of them only, /N every N-th CONDITION: opcode=send|write|read|atomic|response|ack or a
+ *number, qp=NUMBER (destination), ms=NUMBER (of delay and down; 1 without it)
  */
 
 enum vb_fault_action {
@@ -29,6 +30,9 @@ enum vb_fault_action {
 	VB_FAULT_TRUNCATE,
 	VB_FAULT_RNR,
 	VB_FAULT_DOWN,
+	VB_FAULT_UP,
+	VB_FAULT_RESET,
+	VB_FAULT_FATAL,
 	VB_FAULT_ACTIONS
 };
 

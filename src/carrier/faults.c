@@ -29,6 +29,16 @@ static bool is_kind(uint32_t kind, uint8_t opcode)
 	return op && kind_of[op->kind] == kind;
 }
 
+/* Datagrams belong to no connection. */
+static bool concerns(const struct vb_fault_rule *rule, uint8_t opcode)
+{
+	const struct vb_op_row *op = vb_op_row(opcode);
+
+	if (rule->action == VB_FAULT_RNR)
+		return false;
+	return rule->action != VB_FAULT_RESET || (op && op->service != VB_SVC_UD);
+}
+
 /* Whether a rule's turn has come with something that it looks at. */
 static bool hits(struct vb_faults *f, struct vb_fault_rule *rule)
 {
@@ -88,6 +98,17 @@ static void apply(struct vb_faults *f, const struct vb_fault_rule *rule, uint8_t
 		plan->drop = true;
 		plan->down_ms = rule->ms;
 		break;
+	case VB_FAULT_UP:
+		plan->up = true;
+		break;
+	case VB_FAULT_RESET:
+		plan->drop = true;
+		plan->reset = true;
+		break;
+	case VB_FAULT_FATAL:
+		plan->drop = true;
+		plan->fatal = true;
+		break;
 	default:
 		break;
 	}
@@ -103,7 +124,7 @@ void vb_faults_plan(struct vb_faults *f, uint8_t *bytes, uint32_t *len, const st
 	for (uint32_t i = 0; i < f->n; i++) {
 		struct vb_fault_rule *rule = &f->rule[i];
 
-		if (rule->action == VB_FAULT_RNR || !is_kind(rule->kind, opcode) ||
+		if (!concerns(rule, opcode) || !is_kind(rule->kind, opcode) ||
 		    (rule->qpn && rule->qpn != qpn) || *len < VB_BTH_LEN + VB_ICRC_LEN)
 			continue;
 		if (hits(f, rule))

@@ -12,6 +12,9 @@ struct vb_fault_plan {
 	bool after_next; /* it leaves after the one that comes next */
 	uint32_t ms;	 /* it leaves so much later; 0: now */
 	uint32_t down_ms;
+	bool up;    /* the link is there again; then it leaves */
+	bool reset; /* its connection is over */
+	bool fatal; /* the device is */
 };
 
 /** vb_faults_plan() - Ask the rules about a packet, and damage it as they say

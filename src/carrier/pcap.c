@@ -187,7 +187,8 @@ static size_t headers6(const struct vb_udp_datagram *d, uint8_t *ip)
 
 	memset(ip, 0, 48);
 	ip[0] = (uint8_t)(0x60 | d->traffic_class >> 4);
-	ip[1] = (uint8_t)(d->traffic_class << 4);
+	ip[1] = (uint8_t)(d->traffic_class << 4 | (d->flow_label >> 16 & 0xf));
+	put16(ip + 2, d->flow_label & 0xffff);
 	put16(ip + 4, 8 + d->len);
 	ip[6] = 17;
 	ip[7] = d->hop_limit;

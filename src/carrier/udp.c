@@ -3,6 +3,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <limits.h>
+#include <linux/in6.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <string.h>
@@ -13,6 +15,8 @@
 
 #define SPORTS 0x4000u
 #define RCVBUF (4 << 20)
+/* In place of a descriptor; no errno. */
+#define UNUSED INT_MIN
 
 static int set(int fd, int level, int name, int value)
 {
@@ -58,6 +62,7 @@ static int open_in(bool v6)
 		set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, 1);
 		set(fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 		set(fd, IPPROTO_IPV6, IPV6_RECVHOPLIMIT, 1);
+		set(fd, IPPROTO_IPV6, IPV6_FLOWINFO, 1);
 		/* RoCEv2 needs no UDP checksum, and Soft-RoCE writes none. */
 		set(fd, IPPROTO_UDP, UDP_NO_CHECK6_RX, 1);
 	} else {
@@ -79,6 +84,8 @@ static void all_closed(struct vb_udp *u)
 	memset(u, 0xff, sizeof(*u));
 	u->one_by_one = false;
 	u->loop = false;
+	for (int i = 0; i < VB_UDP_LABELS; i++)
+		u->labelled[0][i] = u->labelled[1][i] = UNUSED;
 }
 
 int vb_udp_open(struct vb_udp *u)
@@ -112,35 +119,70 @@ void vb_udp_close(struct vb_udp *u)
 		for (int i = 0; i < VB_UDP_JOINS; i++)
 			if (u->join[v6][i] >= 0)
 				close(u->join[v6][i]);
+		for (int i = 0; i < VB_UDP_LABELS; i++)
+			if (u->labelled[v6][i] >= 0)
+				close(u->labelled[v6][i]);
 	}
 	all_closed(u);
 }
 
-int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport)
+/* A socket whose port is one of @count from @first on: @first where it can be had. */
+static int open_out(const struct vb_udp *u, bool v6, uint32_t first, uint32_t count,
+		    uint16_t *sport)
+{
+	int fd = new_socket(v6), err = -EADDRINUSE;
+
+	*sport = (uint16_t)(VB_UDP_FIRST_SPORT + first % SPORTS);
+	if (fd < 0)
+		return fd;
+	/* Other processes of this user may want the same label; nothing is received here. */
+	set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	if (v6)
+		set(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
+	vb_udp_mcast_loop(fd, v6, u->loop);
+	for (uint32_t i = 0; i < count && err == -EADDRINUSE; i++) {
+		*sport = (uint16_t)(VB_UDP_FIRST_SPORT + (first + i) % SPORTS);
+		err = bind_port(fd, v6, *sport) ? -errno : 0;
+	}
+	if (!err)
+		return fd;
+	close(fd);
+	return err;
+}
+
+/* Or a negative errno where its port cannot be had: not asked for again. */
+static int labelled_out(struct vb_udp *u, bool v6, uint16_t port)
+{
+	for (int i = 0; i < VB_UDP_LABELS; i++) {
+		int *fd = &u->labelled[v6][i];
+		uint16_t *sport = &u->label_sport[v6][i];
+
+		if (*fd == UNUSED)
+			*fd = open_out(u, v6, port - VB_UDP_FIRST_SPORT, 1, sport);
+		if (*sport == port)
+			return *fd;
+	}
+	return -EMFILE;
+}
+
+int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint32_t label, uint16_t *sport)
 {
 	/* Multiplied: neighbours are far from each other. */
-	uint32_t hash = flow * 2654435761u;
+	uint32_t hash = (label ? label : flow) * 2654435761u;
 	int slot = (int)(hash >> 29) % VB_UDP_PORTS;
-	int *fd = &u->out[v6][slot];
+	int *fd = &u->out[v6][slot], made;
 
+	if (label) {
+		*sport = vb_udp_label_port(label);
+		made = labelled_out(u, v6, *sport);
+		if (made >= 0)
+			return made;
+	}
 	if (*fd < 0) {
-		int made = new_socket(v6);
-
+		made = open_out(u, v6, hash >> 8, SPORTS, &u->sport[v6][slot]);
 		if (made < 0)
 			return made;
-		vb_udp_mcast_loop(made, v6, u->loop);
-		for (uint32_t i = 0; i < SPORTS; i++) {
-			*sport = (uint16_t)(VB_UDP_FIRST_SPORT + ((hash >> 8) + i) % SPORTS);
-			if (!bind_port(made, v6, *sport)) {
-				*fd = made;
-				u->sport[v6][slot] = *sport;
-				return *fd;
-			}
-			if (errno != EADDRINUSE)
-				break;
-		}
-		close(made);
-		return -EADDRINUSE;
+		*fd = made;
 	}
 	*sport = u->sport[v6][slot];
 	return *fd;

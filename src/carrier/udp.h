@@ -18,7 +18,8 @@
  *
  * What is sent goes out of other sockets, whose ports tell flows apart on the way
  * (RoCEv2 sends from 0xc000 on). They are not connected and send with DF, so that the
- * kernel writes identification 0, which the ICRC covers.
+ * kernel writes identification 0, which the ICRC covers. A flow label that a program asks for
+ * gives the port, as RoCEv2 adapters do, and stands in the IPv6 header.
  *
  * Packets of one path that are made together leave together (struct vb_udp_burst): those of one
  * size, with a shorter one at the end, as one buffer that the kernel or the interface cuts
@@ -29,6 +30,8 @@
 
 #define VB_UDP_PORTS 8
 #define VB_UDP_JOINS 8 /* further sockets that join multicast groups */
+/* Ports by flow label, at most; with more, some share the others. */
+#define VB_UDP_LABELS 32
 /* Source ports of RoCEv2 begin here; the hop limit where none is asked for. */
 #define VB_UDP_FIRST_SPORT 0xc000u
 #define VB_UDP_HOPS	   64
@@ -42,6 +45,8 @@ struct vb_udp {
 	_Atomic int in[2];	  /* bound to port 4791: IPv4, IPv6; -1 not there */
 	int out[2][VB_UDP_PORTS]; /* -1 not opened */
 	uint16_t sport[2][VB_UDP_PORTS];
+	int labelled[2][VB_UDP_LABELS]; /* in the order of their opening */
+	uint16_t label_sport[2][VB_UDP_LABELS];
 	int join[2][VB_UDP_JOINS]; /* -1 not opened; carrier/udp_mcast.c */
 	_Atomic bool one_by_one;   /* the kernel does not cut for us */
 	bool loop; /* what is sent to a multicast group comes to this host too; set before it is */
@@ -60,6 +65,7 @@ struct vb_udp_path {
 	uint32_t ifindex; /* for link-local addresses */
 	uint8_t traffic_class, hop_limit;
 	uint32_t flow;	       /* any number: packets of one keep to one source port */
+	uint32_t flow_label;   /* 20 bits, 0: none is asked for, and the flow decides */
 	bool inside;	       /* to a process of this host: no socket of these is used */
 	enum vb_udp_hand hand; /* to a group: beside what leaves by the socket */
 };
@@ -81,12 +87,23 @@ int vb_udp_bind(struct vb_udp *u);
 /** vb_udp_close() - Close what is open */
 void vb_udp_close(struct vb_udp *u);
 
+/** vb_udp_label_port() - The source port that belongs to a flow label
+ * @label:  20 bits
+ * Spec:    IBA1 A17; ibv_flow_label_to_udp_sport() of rdma-core
+ */
+static inline uint16_t vb_udp_label_port(uint32_t label)
+{
+	return (uint16_t)(VB_UDP_FIRST_SPORT | ((label ^ label >> 14) & 0x3fff));
+}
+
 /** vb_udp_out() - The socket that packets of a flow leave by
- * @sport:  Receives its port, host order
+ * @label:  A flow label that decides instead, 0: none
+ * @sport:  Receives its port, host order; another one than the label's where somebody else has
+ *          that or there are too many
  * Context: one thread at a time
  * Return:  the socket, or a negative errno
  */
-int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint16_t *sport);
+int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint32_t label, uint16_t *sport);
 
 /* ---- Multicast: carrier/udp_mcast.c ---- */
 
@@ -117,7 +134,8 @@ struct vb_udp_datagram {
 	struct vb_flow flow; /* addresses and ports; identification and DF as we send them */
 	uint8_t src_gid[16], dest_gid[16];
 	uint8_t traffic_class, hop_limit;
-	uint16_t index; /* in the buffer it came in */
+	uint16_t index;	     /* in the buffer it came in */
+	uint32_t flow_label; /* IPv6 */
 	uint32_t len;
 	const uint8_t *bytes; /* BTH to ICRC */
 };
@@ -131,6 +149,7 @@ struct vb_udp_burst {
 	struct vb_flow flow;
 	bool full; /* for the caller: something found no room where it was to be handed over */
 	int fd;
+	bool asked;		   /* the kernel, for the flow label */
 	uint32_t used;		   /* bytes */
 	uint32_t packets, payload; /* how many, and the bytes of data in them */
 	uint32_t nruns;
@@ -202,6 +221,15 @@ struct vb_udp_inbox {
  * Return:   how many datagrams
  */
 uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more);
+
+/** vb_udp_split() - Take a buffer apart into the packets that the kernel put in it
+ * @like:    What all of them have in common
+ * @segment: Bytes of each but the last, at least 1
+ * @to:      Room for VB_UDP_SEGMENTS; what is beyond them is left out
+ * Return:   how many
+ */
+uint32_t vb_udp_split(const struct vb_udp_datagram *like, const uint8_t *bytes, uint32_t len,
+		      uint32_t segment, struct vb_udp_datagram *to);
 
 /** vb_udp_parse() - Check the ICRC and decode
  * @d:      flow.ip_id becomes the identification that the ICRC covers

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <linux/in6.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <string.h>
@@ -12,7 +13,7 @@ static const uint8_t v4_prefix[12] = {[10] = 0xff, [11] = 0xff};
 /* Room for one control message of each kind that is used here. */
 union control {
 	struct cmsghdr align;
-	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 3 * CMSG_SPACE(sizeof(int))];
+	uint8_t bytes[CMSG_SPACE(sizeof(struct in6_pktinfo)) + 4 * CMSG_SPACE(sizeof(int))];
 };
 
 static void gid_of_v4(uint8_t *gid, const void *addr)
@@ -53,6 +54,8 @@ static bool read_control6(const struct cmsghdr *at, struct vb_udp_datagram *d)
 		d->traffic_class = (uint8_t)int_of(at);
 	if (at->cmsg_type == IPV6_HOPLIMIT)
 		d->hop_limit = (uint8_t)int_of(at);
+	if (at->cmsg_type == IPV6_FLOWINFO)
+		d->flow_label = ntohl((uint32_t)int_of(at)) & 0xfffff;
 	if (at->cmsg_type != IPV6_PKTINFO)
 		return false;
 	memcpy(&info, CMSG_DATA(at), sizeof(info));
@@ -103,12 +106,26 @@ static void prepare(struct call *c, struct vb_udp_inbox *inbox)
 	}
 }
 
+uint32_t vb_udp_split(const struct vb_udp_datagram *like, const uint8_t *bytes, uint32_t len,
+		      uint32_t segment, struct vb_udp_datagram *to)
+{
+	uint32_t n = 0;
+
+	for (uint32_t at = 0; at < len && n < VB_UDP_SEGMENTS; at += segment, n++) {
+		to[n] = *like;
+		to[n].index = (uint16_t)n;
+		to[n].bytes = bytes + at;
+		to[n].len = len - at < segment ? len - at : segment;
+	}
+	return n;
+}
+
 /* One buffer's packets. Returns how many. */
 static uint32_t cut(struct call *c, int i, int which, const uint8_t *bytes,
 		    struct vb_udp_datagram *to)
 {
 	struct msghdr *msg = &c->msgs[i].msg_hdr;
-	uint32_t len = c->msgs[i].msg_len, segment = len, n = 0;
+	uint32_t len = c->msgs[i].msg_len, segment = len;
 	struct vb_udp_datagram d = {.index = 0};
 
 	if (msg->msg_flags & (MSG_TRUNC | MSG_CTRUNC) || !read_control(msg, &d, &segment))
@@ -119,13 +136,7 @@ static uint32_t cut(struct call *c, int i, int which, const uint8_t *bytes,
 		gid_of_v4(d.src_gid, &c->from[i].v4.sin_addr);
 	vb_udp_flow(&d.flow, d.src_gid, d.dest_gid,
 		    ntohs(which ? c->from[i].v6.sin6_port : c->from[i].v4.sin_port));
-	for (uint32_t at = 0; at < len && n < VB_UDP_SEGMENTS; at += segment, n++) {
-		to[n] = d;
-		to[n].index = (uint16_t)n;
-		to[n].bytes = bytes + at;
-		to[n].len = len - at < segment ? len - at : segment;
-	}
-	return n;
+	return vb_udp_split(&d, bytes, len, segment, to);
 }
 
 uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more)

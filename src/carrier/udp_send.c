@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/in6.h>
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
@@ -71,8 +72,10 @@ static void address6(struct msghdr *msg, const struct vb_udp_path *path, struct 
 	bool one_link = vb_gid_is_link_local(path->dest_gid) || vb_gid_is_multicast(path->dest_gid);
 	uint32_t scope = one_link ? path->ifindex : 0;
 
-	*to = (struct sockaddr_in6){
-		.sin6_family = AF_INET6, .sin6_port = htons(VB_UDP_PORT), .sin6_scope_id = scope};
+	*to = (struct sockaddr_in6){.sin6_family = AF_INET6,
+				    .sin6_port = htons(VB_UDP_PORT),
+				    .sin6_flowinfo = htonl(path->flow_label),
+				    .sin6_scope_id = scope};
 	memcpy(&to->sin6_addr, path->dest_gid, 16);
 	memcpy(&info.ipi6_addr, path->own_gid, 16);
 	info.ipi6_ifindex = scope;
@@ -99,13 +102,16 @@ int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb
 	uint16_t sport = 0;
 
 	b->path = *path;
+	b->path.flow_label &= 0xfffff;
 	if (path->inside) {
 		b->fd = -1;
-		vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, VB_UDP_FIRST_SPORT);
+		vb_udp_flow(&b->flow, path->own_gid, path->dest_gid,
+			    vb_udp_label_port(b->path.flow_label));
 		vb_udp_burst_empty(b);
 		return 0;
 	}
-	b->fd = vb_udp_out(u, !vb_gid_is_v4(path->dest_gid), path->flow, &sport);
+	b->fd = vb_udp_out(u, !vb_gid_is_v4(path->dest_gid), path->flow, b->path.flow_label,
+			   &sport);
 	if (b->fd < 0)
 		return b->fd;
 	vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, sport);
@@ -212,6 +218,7 @@ bool vb_udp_burst_packet(const struct vb_udp_burst *b, uint32_t *at, struct vb_u
 		.traffic_class = b->path.traffic_class,
 		.hop_limit = b->path.hop_limit ? b->path.hop_limit : VB_UDP_HOPS,
 		.index = (uint16_t)((*at - run->at) / run->segment),
+		.flow_label = b->flow.ipv6 ? b->path.flow_label : 0,
 		.len = left < run->segment ? left : run->segment,
 		.bytes = b->bytes + *at,
 	};
@@ -235,10 +242,31 @@ static bool wait_for_room(int fd)
 	return poll(&out, 1, WAIT_MS) >= 0;
 }
 
+/* Where somebody in this network namespace has a label for itself, the kernel wants each other one
+ * to be asked for. What it does not give, the packet goes without: the kernel chooses one. */
+static bool ask_for_label(struct vb_udp_burst *b, struct msghdr *msg)
+{
+	struct sockaddr_in6 *to = msg->msg_name;
+	struct in6_flowlabel_req ask = {.flr_action = IPV6_FL_A_GET,
+					.flr_share = IPV6_FL_S_ANY,
+					.flr_flags = IPV6_FL_F_CREATE};
+
+	if (!b->flow.ipv6 || !to->sin6_flowinfo)
+		return false;
+	ask.flr_label = to->sin6_flowinfo;
+	memcpy(&ask.flr_dst, &to->sin6_addr, sizeof(ask.flr_dst));
+	if (b->asked || setsockopt(b->fd, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &ask, sizeof(ask)))
+		to->sin6_flowinfo = 0;
+	b->asked = true;
+	return true;
+}
+
 static int send_one(struct vb_udp_burst *b, struct msghdr *msg)
 {
 	for (int i = 0; sendmsg(b->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0; i++) {
-		if ((errno != EAGAIN && errno != ENOBUFS) || i == WAIT_MOST ||
+		if (errno == EINVAL && ask_for_label(b, msg))
+			continue;
+		if ((errno != EAGAIN && errno != ENOBUFS) || i >= WAIT_MOST ||
 		    !wait_for_room(b->fd))
 			return -errno;
 	}
@@ -289,6 +317,7 @@ void vb_udp_burst_send(struct vb_udp *u, struct vb_udp_burst *b)
 	struct msghdr msg = {.msg_iov = &iov, .msg_iovlen = 1, .msg_control = &control};
 	union address to;
 
+	b->asked = false;
 	if (b->flow.ipv6)
 		address6(&msg, &b->path, &to.v6);
 	else

@@ -50,6 +50,8 @@ struct vb_engine {
 	_Atomic bool stop;
 	int epoll_fd, timer_fd, wake_fd;
 	struct vb_port_watch *port;	  /* NULL: no events of the port */
+	_Atomic bool port_down;		  /* on demand: faults of the link */
+	_Atomic bool lost;		  /* on demand: faults of the device */
 	_Atomic(struct vb_wire *) wire;	  /* NULL: no socket is open */
 	_Atomic(struct vb_agent *) agent; /* NULL: nothing connects by address */
 	struct vb_members members;	  /* of multicast groups */

@@ -112,11 +112,21 @@ void vb_port_watch_run(struct vb_engine *engine)
 	if (!watch || !vb_netwatch_changed(watch->fd, watch->last.ifindex, watch->dev->ifname))
 		return;
 	look(watch->dev, &watch->now);
-	if (watch->last.active && !watch->now.active)
-		tell(engine, IBV_EVENT_PORT_ERR);
-	if (!watch->last.active && watch->now.active)
-		tell(engine, IBV_EVENT_PORT_ACTIVE);
+	/* While it is down on demand, it is down. */
+	if (watch->last.active != watch->now.active && !atomic_load(&engine->port_down))
+		tell(engine, watch->now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	if (!same_gids(&watch->last, &watch->now))
 		tell(engine, IBV_EVENT_GID_CHANGE);
 	watch->last = watch->now;
+}
+
+void vb_port_fault(struct vb_engine *engine, bool down)
+{
+	struct vb_device *dev = vb_device_find(engine->adapter->device);
+	struct vb_port_facts facts;
+
+	if (atomic_exchange(&engine->port_down, down) == down)
+		return;
+	if (dev && !vb_device_port(dev, VB_PORT, &facts) && facts.attr.state == IBV_PORT_ACTIVE)
+		tell(engine, down ? IBV_EVENT_PORT_ERR : IBV_EVENT_PORT_ACTIVE);
 }

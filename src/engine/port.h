@@ -30,4 +30,9 @@ int vb_port_watch_fd(const struct vb_engine *engine);
  */
 void vb_port_watch_run(struct vb_engine *engine);
 
+/** vb_port_fault() - Have the link down on demand, or up again; the contexts hear of it
+ * Context: one thread at a time
+ */
+void vb_port_fault(struct vb_engine *engine, bool down);
+
 #endif

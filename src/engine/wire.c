@@ -11,12 +11,14 @@
 
 #include "base/settings.h"
 #include "base/rules.h"
+#include "carrier/handed.h"
 #include "carrier/pcap.h"
 #include "engine/agent_wire.h"
 #include "engine/mcast.h"
 #include "engine/reach.h"
 #include "engine/requester.h"
 #include "engine/wire_faults.h"
+#include "engine/wire_steer.h"
 #include "host/counters.h"
 #include "host/registry.h"
 #include "wire/cm.h"
@@ -37,6 +39,7 @@
 
 struct vb_wire {
 	struct vb_udp udp;
+	struct vb_steer steer;
 	int bound; /* 0, or why nothing comes from other hosts but through another process */
 	pthread_mutex_t send_lock; /* the sockets that are opened when first needed */
 	pthread_mutex_t receive_lock;
@@ -83,7 +86,7 @@ static int open_wire(struct vb_engine *engine)
 
 	if (!wire)
 		return -ENOMEM;
-	wire->bound = vb_udp_open(&wire->udp);
+	wire->bound = vb_steer_open(engine, &wire->steer, &wire->udp);
 	wire->udp.loop = vb_reach_only_udp();
 	open_capture(engine, wire);
 	wire->faults = vb_wire_faults_open(&timer);
@@ -106,7 +109,7 @@ static void bind_again(struct vb_engine *engine, struct vb_wire *wire)
 {
 	if (!wire->bound)
 		return;
-	wire->bound = vb_udp_bind(&wire->udp);
+	wire->bound = vb_steer_bind(engine, &wire->steer, &wire->udp);
 	if (!wire->bound) {
 		watch(engine, wire->udp.in[0]);
 		watch(engine, wire->udp.in[1]);
@@ -136,6 +139,8 @@ int vb_wire_start(struct vb_engine *engine)
 	while (!err && wire->watched < atomic_load(&engine->adapter->n_blocks))
 		watch(engine, vb_adapter_block_socket(engine->adapter, wire->watched++));
 	if (!err)
+		vb_steer_grown(engine, &wire->steer, &wire->udp);
+	if (!err)
 		err = wire->bound;
 	pthread_mutex_unlock(&engine->thread_lock);
 	return err;
@@ -152,7 +157,7 @@ void vb_wire_close(struct vb_engine *engine)
 		wire->bursts = b->next;
 		free(b);
 	}
-	vb_udp_close(&wire->udp);
+	vb_steer_close(engine, &wire->steer, &wire->udp);
 	vb_pcap_close(&wire->pcap);
 	vb_wire_faults_close(wire->faults);
 	pthread_mutex_destroy(&wire->send_lock);
@@ -182,11 +187,10 @@ struct bundle {
 /* False: there is no room. */
 static bool put(struct bundle *bundle, struct vb_udp_datagram *d)
 {
-	if (bundle->n == 2 * BATCH || bundle->bytes + sizeof(*d) + d->len > HANDED_BYTES)
+	if (bundle->n == 2 * BATCH || bundle->bytes + vb_handed_size(d) > HANDED_BYTES)
 		return false;
-	bundle->bytes += sizeof(*d) + d->len;
-	bundle->iov[bundle->n++] = (struct iovec){d, sizeof(*d)};
-	bundle->iov[bundle->n++] = (struct iovec){(void *)(uintptr_t)d->bytes, d->len};
+	bundle->bytes += vb_handed_pack(d, &bundle->iov[bundle->n]);
+	bundle->n += 2;
 	return true;
 }
 
@@ -409,6 +413,21 @@ bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn)
 	return wire && wire->faults && vb_wire_faults_not_ready(wire->faults, qpn);
 }
 
+bool vb_wire_silent(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	return wire && wire->faults && vb_wire_faults_silent(wire->faults, gid, qpn);
+}
+
+void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	if (wire && wire->faults)
+		vb_wire_faults_anew(wire->faults, gid, qpn);
+}
+
 uint64_t vb_wire_again_ns(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
@@ -486,14 +505,29 @@ static void hand_over(struct vb_engine *engine, struct vb_udp_datagram *d, struc
 	deliver(engine, &bundle);
 }
 
+/* What is for a process of ours, and might have come to it at once. */
+static bool steered_wrong(struct vb_engine *engine, const struct found *found)
+{
+	uint32_t slot, ordinal;
+
+	return found->other_block &&
+	       !vb_registry_block(&engine->adapter->registry, found->other_block, &slot, &ordinal);
+}
+
 /* Inside a grace section: the QPs stay. */
 static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, uint32_t n,
 			  bool may_hand_over)
 {
+	struct vb_wire *wire = engine->wire;
 	struct found found[BATCH];
+	uint32_t others = 0;
 
-	for (uint32_t i = 0; i < n; i++)
+	for (uint32_t i = 0; i < n; i++) {
 		find(engine, &d[i], &found[i], may_hand_over);
+		others += steered_wrong(engine, &found[i]);
+	}
+	if (may_hand_over)
+		vb_steer_saw(engine, &wire->steer, &wire->udp, n, others);
 	for (uint32_t i = 0; i < n; i++) {
 		bool more = i + 1 < n && found[i + 1].qp == found[i].qp;
 
@@ -526,24 +560,10 @@ static void dispatch(struct vb_engine *engine, struct vb_udp_datagram *d, uint32
 		dispatch_some(engine, d + i, n - i < BATCH ? n - i : BATCH, may_hand_over);
 }
 
-/* A message of another process: datagrams, each before its bytes. */
+/* A message of another process. */
 static uint32_t unpack(struct vb_wire *wire, size_t size)
 {
-	size_t at = 0;
-	uint32_t n = 0;
-
-	while (n < BATCH && size - at >= sizeof(struct vb_udp_datagram)) {
-		struct vb_udp_datagram *d = &wire->inbox.datagrams[n];
-
-		memcpy(d, wire->handed + at, sizeof(*d));
-		at += sizeof(*d);
-		if (d->len > size - at)
-			break;
-		d->bytes = wire->handed + at;
-		at += d->len;
-		n++;
-	}
-	return n;
+	return vb_handed_unpack(wire->handed, size, wire->inbox.datagrams, BATCH);
 }
 
 /* What comes by the block sockets was received by another process. One message. */

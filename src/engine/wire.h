@@ -90,6 +90,15 @@ bool vb_wire_handed(struct vb_engine *engine, int fd);
 /** vb_wire_not_ready() - Whether a fault has a responder take no receive now */
 bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn);
 
+/** vb_wire_silent() - Whether a fault has the peer of a connected QP heard of no more
+ * @gid:    Of the peer
+ * @qpn:    Its QP
+ */
+bool vb_wire_silent(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
+
+/** vb_wire_anew() - A QP connects to it: this is another peer */
+void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
+
 /** vb_wire_again_ns() - Whether what nobody acknowledges may leave now
  *
  * All UC and UD QPs of the process share one pace, at which a receiver that runs loses nothing

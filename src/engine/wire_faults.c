@@ -10,6 +10,8 @@
 #include "base/settings.h"
 #include "carrier/faults.h"
 #include "carrier/udp.h"
+#include "engine/lost.h"
+#include "engine/port.h"
 #include "engine/wire.h"
 
 /* One that waits for the next packet leaves without it after this long. */
@@ -17,6 +19,8 @@
 #define MS	 UINT64_C(1000000)
 /* Packets that may be held back; more are lost. */
 #define HELD_MAX 4096
+/* Peers that are heard of no more; with more the oldest comes back. */
+#define SILENT_MAX 64
 
 struct held {
 	struct held *next;
@@ -27,14 +31,25 @@ struct held {
 	uint8_t bytes[VB_UDP_BYTES];
 };
 
+struct silent {
+	uint8_t gid[16];
+	uint32_t qpn; /* 0: no peer */
+};
+
 struct vb_wire_faults {
+	pthread_mutex_t tell_lock; /* around `lock`: the link's news in their order */
 	pthread_mutex_t lock;
 	struct vb_faults rules;
 	struct held *held;
 	uint32_t n_held;
 	int timer_fd;
-	_Atomic uint64_t due_ns; /* of the first one held back, VB_NEVER */
+	_Atomic uint64_t due_ns; /* of the first one held back, or of news to tell; VB_NEVER */
 	_Atomic uint64_t down_until_ns;
+	bool went_down, told_down; /* the link */
+	bool fatal;		   /* to be told */
+	_Atomic bool lost;
+	struct silent silent[SILENT_MAX];
+	_Atomic uint32_t n_silent; /* ever */
 };
 
 struct vb_wire_faults *vb_wire_faults_open(int *timer)
@@ -55,6 +70,7 @@ struct vb_wire_faults *vb_wire_faults_open(int *timer)
 		return NULL;
 	}
 	pthread_mutex_init(&f->lock, NULL);
+	pthread_mutex_init(&f->tell_lock, NULL);
 	f->due_ns = VB_NEVER;
 	f->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	*timer = f->timer_fd;
@@ -74,6 +90,7 @@ void vb_wire_faults_close(struct vb_wire_faults *f)
 	if (f->timer_fd >= 0)
 		close(f->timer_fd);
 	pthread_mutex_destroy(&f->lock);
+	pthread_mutex_destroy(&f->tell_lock);
 	free(f);
 }
 
@@ -95,7 +112,8 @@ static bool same_path(const struct vb_udp_path *a, const struct vb_udp_path *b)
 	return !memcmp(a->own_gid, b->own_gid, sizeof(a->own_gid)) &&
 	       !memcmp(a->dest_gid, b->dest_gid, sizeof(a->dest_gid)) && a->ifindex == b->ifindex &&
 	       a->traffic_class == b->traffic_class && a->hop_limit == b->hop_limit &&
-	       a->flow == b->flow && a->inside == b->inside && a->hand == b->hand;
+	       a->flow == b->flow && a->flow_label == b->flow_label && a->inside == b->inside &&
+	       a->hand == b->hand;
 }
 
 static void leave(struct leaving *l, const struct held *h)
@@ -118,6 +136,10 @@ static void arm(struct vb_wire_faults *f)
 	for (const struct held *h = f->held; h; h = h->next)
 		if (h->due_ns < due)
 			due = h->due_ns;
+	if (f->told_down && atomic_load(&f->down_until_ns) < due)
+		due = atomic_load(&f->down_until_ns);
+	if (f->went_down || f->fatal)
+		due = 1; /* at once */
 	atomic_store(&f->due_ns, due);
 	if (due != VB_NEVER) {
 		at.it_value.tv_sec = (time_t)(due / 1000000000u);
@@ -163,15 +185,53 @@ static void hold(struct vb_wire_faults *f, const struct held *packet, uint64_t d
 	f->n_held++;
 }
 
+/* Under the lock. */
+static struct silent *find_silent(struct vb_wire_faults *f, const uint8_t *gid, uint32_t qpn)
+{
+	for (uint32_t i = 0; i < SILENT_MAX; i++)
+		if (f->silent[i].qpn == qpn && qpn && !memcmp(f->silent[i].gid, gid, 16))
+			return &f->silent[i];
+	return NULL;
+}
+
+static void add_silent(struct vb_wire_faults *f, const uint8_t *gid, uint32_t qpn)
+{
+	struct silent *at = &f->silent[atomic_load(&f->n_silent) % SILENT_MAX];
+
+	if (find_silent(f, gid, qpn))
+		return;
+	memcpy(at->gid, gid, sizeof(at->gid));
+	at->qpn = qpn;
+	atomic_fetch_add(&f->n_silent, 1);
+}
+
+/* What concerns more than the packet. False: it goes no further. */
+static bool carry_out(struct vb_wire_faults *f, const struct vb_fault_plan *plan,
+		      const struct held *packet, uint32_t qpn, uint64_t now)
+{
+	if (plan->reset)
+		add_silent(f, packet->path.dest_gid, qpn);
+	if (plan->fatal && !atomic_exchange(&f->lost, true))
+		f->fatal = true;
+	if (plan->down_ms) {
+		atomic_store(&f->down_until_ns, now + plan->down_ms * MS);
+		f->went_down = true;
+	}
+	if (plan->up)
+		atomic_store(&f->down_until_ns, now);
+	return !plan->drop && !atomic_load(&f->lost) && now >= atomic_load(&f->down_until_ns) &&
+	       !find_silent(f, packet->path.dest_gid, qpn);
+}
+
 static void send_one(struct leaving *l, struct vb_wire_faults *f, struct held *packet,
 		     const struct vb_flow *flow, uint64_t now)
 {
 	struct vb_fault_plan plan;
+	const uint8_t *bth = packet->bytes;
+	uint32_t qpn = (uint32_t)bth[5] << 16 | (uint32_t)bth[6] << 8 | bth[7];
 
 	vb_faults_plan(&f->rules, packet->bytes, &packet->len, flow, &plan);
-	if (plan.down_ms)
-		atomic_store(&f->down_until_ns, now + plan.down_ms * MS);
-	if (plan.drop || now < atomic_load(&f->down_until_ns))
+	if (!carry_out(f, &plan, packet, qpn, now))
 		return;
 	if (plan.after_next || plan.ms) {
 		hold(f, packet, now + (plan.ms ? plan.ms * MS : ALONE_NS), plan.after_next);
@@ -203,6 +263,32 @@ void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f,
 	pthread_mutex_unlock(&f->lock);
 }
 
+/* What became of the link, in order, and of the device. */
+static void tell(struct vb_engine *engine, struct vb_wire_faults *f, struct leaving *l)
+{
+	bool down, up, fatal;
+	uint64_t now;
+
+	pthread_mutex_lock(&f->lock);
+	now = vb_now_ns();
+	release(l, f, now, false);
+	send_leaving(l);
+	down = f->went_down;
+	up = (down || f->told_down) && now >= atomic_load(&f->down_until_ns);
+	f->told_down = (down || f->told_down) && !up;
+	f->went_down = false;
+	fatal = f->fatal;
+	f->fatal = false;
+	arm(f);
+	pthread_mutex_unlock(&f->lock);
+	if (down)
+		vb_port_fault(engine, true);
+	if (up)
+		vb_port_fault(engine, false);
+	if (fatal)
+		vb_engine_lose(engine);
+}
+
 void vb_wire_faults_due(struct vb_engine *engine, struct vb_wire_faults *f)
 {
 	struct leaving l = {.engine = engine};
@@ -213,10 +299,31 @@ void vb_wire_faults_due(struct vb_engine *engine, struct vb_wire_faults *f)
 	now = vb_now_ns();
 	if (now < atomic_load(&f->due_ns))
 		return;
+	pthread_mutex_lock(&f->tell_lock);
+	tell(engine, f, &l);
+	pthread_mutex_unlock(&f->tell_lock);
+}
+
+bool vb_wire_faults_silent(struct vb_wire_faults *f, const uint8_t *gid, uint32_t qpn)
+{
+	bool silent;
+
+	if (!atomic_load(&f->n_silent))
+		return false;
 	pthread_mutex_lock(&f->lock);
-	release(&l, f, now, false);
-	send_leaving(&l);
-	arm(f);
+	silent = find_silent(f, gid, qpn);
+	pthread_mutex_unlock(&f->lock);
+	return silent;
+}
+
+void vb_wire_faults_anew(struct vb_wire_faults *f, const uint8_t *gid, uint32_t qpn)
+{
+	struct silent *found;
+
+	pthread_mutex_lock(&f->lock);
+	found = find_silent(f, gid, qpn);
+	if (found)
+		found->qpn = 0;
 	pthread_mutex_unlock(&f->lock);
 }
 
@@ -224,7 +331,7 @@ bool vb_wire_faults_down(struct vb_wire_faults *f)
 {
 	uint64_t until = atomic_load(&f->down_until_ns);
 
-	return until && vb_now_ns() < until;
+	return atomic_load(&f->lost) || (until && vb_now_ns() < until);
 }
 
 bool vb_wire_faults_not_ready(struct vb_wire_faults *f, uint32_t qpn)

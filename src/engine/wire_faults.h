@@ -26,11 +26,22 @@ void vb_wire_faults_close(struct vb_wire_faults *faults);
 void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *faults,
 			 const struct vb_udp_burst *b);
 
-/** vb_wire_faults_due() - Send what was held back long enough */
+/** vb_wire_faults_due() - Send what was held back long enough, and tell what became of the link
+ * Context: any thread that holds no QP
+ */
 void vb_wire_faults_due(struct vb_engine *engine, struct vb_wire_faults *faults);
 
 /** vb_wire_faults_down() - Whether nothing comes or goes at the moment */
 bool vb_wire_faults_down(struct vb_wire_faults *faults);
+
+/** vb_wire_faults_silent() - Whether the peer of a connected QP is heard of no more
+ * @gid:    Of the peer
+ * @qpn:    Its QP
+ */
+bool vb_wire_faults_silent(struct vb_wire_faults *faults, const uint8_t *gid, uint32_t qpn);
+
+/** vb_wire_faults_anew() - A QP connects to it: this is another peer */
+void vb_wire_faults_anew(struct vb_wire_faults *faults, const uint8_t *gid, uint32_t qpn);
 
 /** vb_wire_faults_not_ready() - Whether a QP's responder is to take no receive now */
 bool vb_wire_faults_not_ready(struct vb_wire_faults *faults, uint32_t qpn);

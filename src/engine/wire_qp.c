@@ -568,6 +568,8 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	/* To another address of ours: not to this QP. */
 	if (!w || !op || memcmp(d->dest_gid, qp->own_gid.raw, sizeof(d->dest_gid)) != 0)
 		return;
+	if (vb_wire_silent(engine, w->path.dest_gid, qp->attr.dest_qp_num))
+		return;
 	if (!believable(w, d)) {
 		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
 		return;
@@ -615,8 +617,9 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 		w->path.traffic_class = (w->path.traffic_class & ~ECN_MASK) | ECN_ECT0;
 	w->path.inside = qp->reach == VB_REACH_INSIDE;
 	w->path.hop_limit = qp->attr.ah_attr.grh.hop_limit;
-	w->path.flow = qp->attr.ah_attr.grh.flow_label ? qp->attr.ah_attr.grh.flow_label
-						       : qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
+	w->path.flow = qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
+	w->path.flow_label = qp->attr.ah_attr.grh.flow_label;
+	vb_wire_anew(engine, w->path.dest_gid, qp->attr.dest_qp_num);
 	begin(&t, engine, qp);
 	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
 	w->peer.epsn = vb_psn(qp->attr.rq_psn);

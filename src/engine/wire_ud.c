@@ -9,9 +9,12 @@
 #include "engine/stats.h"
 #include "engine/wire.h"
 #include "host/access.h"
+#include "host/discover.h"
 #include "host/memory.h"
 #include "host/words.h"
 #include "object/device.h"
+#include "object/gid.h"
+#include "object/mcast.h"
 #include "transport/unacked_msg.h"
 
 int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
@@ -27,8 +30,8 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		.hop_limit = wqe->path.hop_limit,
 		.inside = wqe->path.reach != VB_REACH_WIRE && !wqe->path.outside,
 		.hand = vb_mcast_how(&wqe->path),
-		.flow = wqe->path.flow_label ? wqe->path.flow_label
-					     : qp->ibv.qp_num ^ wqe->remote_qpn << 8,
+		.flow = qp->ibv.qp_num ^ wqe->remote_qpn << 8,
+		.flow_label = wqe->path.flow_label,
 	};
 	struct vb_packet pkt = {
 		.solicited = request->msg->solicited,
@@ -83,6 +86,19 @@ static void run(struct vb_engine *engine, struct vb_target_call *c, struct vb_qp
 		vb_target_fail(c, res.verdict);
 }
 
+/* Sent to the port, to a group (whose members have been looked up), or within this host: what comes
+ * to another address of the machine is not this device's. */
+static bool to_port(const struct vb_qp *qp, const struct vb_packet *pkt, const uint8_t *dest_gid)
+{
+	static const uint8_t own6[16] = {[15] = 1};
+
+	if (pkt->dest_qpn == VB_MCAST_QPN)
+		return vb_gid_is_multicast(dest_gid);
+	return vb_device_gid_known(vb_context_of(qp->ibv.context)->device, dest_gid) ||
+	       (vb_gid_is_v4(dest_gid) && dest_gid[12] == 127) ||
+	       !memcmp(dest_gid, own6, sizeof(own6));
+}
+
 void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 			     const struct vb_packet *pkt, const struct vb_udp_datagram *d)
 {
@@ -102,12 +118,15 @@ void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 		.imm = pkt->imm,
 		.payload = &payload,
 	};
-	struct vb_path path = {.traffic_class = d->traffic_class, .hop_limit = d->hop_limit};
+	struct vb_path path = {.flow_label = d->flow_label,
+			       .traffic_class = d->traffic_class,
+			       .hop_limit = d->hop_limit};
 	struct vb_target_call call = {.peer = engine->adapter->self, .payload = &payload};
 	int ticket;
 
 	if (!op || op->service != VB_SVC_UD || op->kind != VB_OP_SEND ||
-	    pkt->payload_len > 128u << qp->attr.path_mtu)
+	    pkt->payload_len > 128u << qp->attr.path_mtu || !to_port(qp, pkt, d->dest_gid) ||
+	    vb_wire_not_ready(engine, qp->ibv.qp_num))
 		return; /* dropped, as a port does */
 	memcpy(path.own_gid, d->src_gid, sizeof(path.own_gid));
 	memcpy(path.dest_gid, d->dest_gid, sizeof(path.dest_gid));

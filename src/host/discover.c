@@ -316,3 +316,18 @@ int vb_device_gid_find(struct vb_device *dev, uint32_t port, const uint8_t raw[1
 	pthread_mutex_unlock(lock);
 	return found;
 }
+
+bool vb_device_gid_known(const struct vb_device *dev, const uint8_t raw[16])
+{
+	pthread_mutex_t *lock = vb_fork_lock(VB_FORK_LOCK_DEVICES);
+	const struct vb_gid_table *gids;
+	bool found = false;
+
+	pthread_mutex_lock(lock);
+	gids = &all.port[dev->index][atomic_load(&all.whole[dev->index]) & 1].gids;
+	for (uint32_t i = 0; i < dev->gid_tbl_len && !found; i++)
+		found = gids->entry[i].used && gids->entry[i].type == VB_GID_ROCE_V2 &&
+			!memcmp(gids->entry[i].raw, raw, 16);
+	pthread_mutex_unlock(lock);
+	return found;
+}

@@ -73,4 +73,10 @@ int vb_device_gids(struct vb_device *dev, uint32_t port, struct vb_gid_entry *en
  */
 int vb_device_gid_find(struct vb_device *dev, uint32_t port, const uint8_t raw[16], uint32_t type);
 
+/** vb_device_gid_known() - Whether a RoCE v2 GID stood in the table at the last look at it
+ * Context: asks nobody, so that it may be called for each packet. Every other function here looks,
+ *          and so does the engine's thread when addresses change
+ */
+bool vb_device_gid_known(const struct vb_device *dev, const uint8_t raw[16]);
+
 #endif

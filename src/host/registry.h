@@ -43,11 +43,23 @@ struct vb_registry_slot {
 	_Atomic uint64_t counters[VB_COUNTERS];
 };
 
+/* See host/seats.h; changed under a record lock. */
+#define VB_SEATS 64u
+
+struct vb_registry_seats {
+	_Atomic uint32_t n;
+	_Atomic uint32_t is_void;
+	_Atomic uint32_t families; /* bit 0 IPv4, bit 1 IPv6 */
+	uint32_t pad;
+	_Atomic uint64_t seat[VB_SEATS]; /* part of the id << 32 | slot + 1 */
+};
+
 struct vb_registry_file {
 	_Atomic uint64_t magic;
 	uint64_t pad[7];
 	_Atomic uint64_t block[VB_BLOCKS]; /* ordinal << 32 | slot + 1, 0 never claimed */
 	struct vb_registry_slot slot[VB_SLOTS];
+	struct vb_registry_seats seats;
 };
 
 /* What a slot says, copied. */

@@ -3,6 +3,7 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "tools/verbena.h"
 
@@ -10,12 +11,13 @@ static const struct {
 	const char *name;
 	void (*probe)(void);
 } probes[] = {
-	{"device", doctor_device}, {"settings", doctor_settings},
-	{"gids", doctor_gids},	   {"libraries", doctor_libraries},
-	{"files", doctor_sysfs},   {"runtime", doctor_runtime},
-	{"memfd", doctor_memfd},   {"process_vm", doctor_process_vm},
-	{"yama", doctor_yama},	   {"userfaultfd", doctor_userfaultfd},
-	{"limits", doctor_limits}, {"port 4791", doctor_port},
+	{"device", doctor_device},     {"settings", doctor_settings},
+	{"gids", doctor_gids},	       {"libraries", doctor_libraries},
+	{"files", doctor_sysfs},       {"runtime", doctor_runtime},
+	{"memfd", doctor_memfd},       {"process_vm", doctor_process_vm},
+	{"yama", doctor_yama},	       {"userfaultfd", doctor_userfaultfd},
+	{"limits", doctor_limits},     {"port 4791", doctor_port},
+	{"firewall", doctor_firewall}, {"peer", doctor_peer},
 };
 
 static const char *current;
@@ -37,8 +39,10 @@ void doctor_line(enum doctor_verdict verdict, const char *fmt, ...)
 
 int verbena_doctor(int argc, char **argv)
 {
-	if (argc > 1) {
-		verbena_say("doctor takes no arguments");
+	if (argc == 3 && !strcmp(argv[1], "--peer")) {
+		doctor_set_peer(argv[2]);
+	} else if (argc > 1) {
+		verbena_say("doctor takes no arguments but --peer ADDRESS");
 		return VERBENA_USAGE;
 	}
 	for (size_t i = 0; i < sizeof(probes) / sizeof(probes[0]); i++) {

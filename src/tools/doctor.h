@@ -34,5 +34,12 @@ void doctor_yama(void);
 void doctor_userfaultfd(void);
 void doctor_limits(void);
 void doctor_port(void);
+void doctor_firewall(void);
+void doctor_peer(void);
+
+/** doctor_set_peer() - Have doctor_peer() look at a host
+ * @name:   Address or name, kept by the caller
+ */
+void doctor_set_peer(const char *name);
 
 #endif

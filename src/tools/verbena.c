@@ -22,7 +22,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } commands[] = {
 	{"run", "[OPTION]... [--] COMMAND [ARG]...", "run a command on the device", verbena_run},
-	{"doctor", "", "say what the device stands on, and what is wrong", verbena_doctor},
+	{"doctor", "[--peer HOST]", "say what the device stands on, and what is wrong",
+	 verbena_doctor},
 	{"explain", "[RULE]", "say what a rule means and what to do; list them all",
 	 verbena_explain},
 	{"sysfs", "DIR", "write the files that describe the device into a folder", verbena_sysfs},

@@ -116,6 +116,7 @@ static void emit(struct vb_rc_sq *sq, struct vb_rc_wqe *wqe, uint64_t now_ns, st
 	vb_op_find(sq->attr.service, (enum vb_op_kind)wqe->kind, pos, whole ? VB_EXTRA_NONE : extra,
 		   &p->hdr.opcode);
 	p->hdr.pkey = sq->attr.pkey;
+	p->hdr.migreq = true; /* the migrated state: there is no other path */
 	p->hdr.dest_qpn = sq->attr.dest_qpn;
 	p->hdr.psn = psn.v;
 	p->hdr.solicited = wqe->solicited && (pos & VB_POS_LAST);

@@ -221,6 +221,7 @@ static struct vb_packet *answer(const struct vb_resp_qp *qp, enum vb_op_kind kin
 
 	vb_op_find(VB_SVC_RC, kind, pos, VB_EXTRA_NONE, &hdr->opcode);
 	hdr->pkey = VB_PKEY_DEFAULT;
+	hdr->migreq = true; /* the migrated state: there is no other path */
 	hdr->dest_qpn = qp->dest_qpn;
 	hdr->psn = psn.v;
 	hdr->aeth_type = VB_AETH_ACK;

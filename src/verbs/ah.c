@@ -67,7 +67,7 @@ struct ibv_ah *ibv_create_ah(struct ibv_pd *pd, struct ibv_ah_attr *attr)
 int ibv_destroy_ah(struct ibv_ah *ah)
 {
 	struct vb_context *ctx = vb_context_of(ah->context);
-	int err = vb_check_object(ctx, &ctx->ahs, ah->handle, ah, "AH");
+	int err = vb_check_known(ctx, &ctx->ahs, ah->handle, ah, "AH");
 
 	if (err)
 		return err;

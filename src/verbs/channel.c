@@ -28,7 +28,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	struct vb_channel *channel;
 	int fds[2];
 
-	if (vb_check_alive(ctx, "ibv_create_comp_channel"))
+	if (vb_check_usable(ctx, "ibv_create_comp_channel"))
 		return NULL;
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)

@@ -21,6 +21,16 @@
 int vb_check_object(const struct vb_context *ctx, struct vb_idtable *table, uint32_t handle,
 		    const void *object, const char *kind);
 
+/** vb_check_known() - The same for what also works on a device that is lost: destroying, arming */
+int vb_check_known(const struct vb_context *ctx, struct vb_idtable *table, uint32_t handle,
+		   const void *object, const char *kind);
+
+/** vb_check_device() - The device is not lost; the context is one of this process */
+int vb_check_device(const struct vb_context *ctx, const char *verb);
+
+/** vb_check_usable() - vb_check_alive(), and the device is not lost */
+int vb_check_usable(const struct vb_context *ctx, const char *verb);
+
 /** vb_check_alive() - The context was not opened by a parent before fork */
 static inline int vb_check_alive(const struct vb_context *ctx, const char *verb)
 {

@@ -35,7 +35,7 @@ static int check(struct vb_context *ctx, const struct ibv_cq_init_attr_ex *attr)
 {
 	const uint32_t known = IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD;
 	uint32_t max = (uint32_t)ctx->device->attr.orig_attr.max_cqe;
-	int err = vb_check_alive(ctx, "ibv_create_cq");
+	int err = vb_check_usable(ctx, "ibv_create_cq");
 
 	if (err)
 		return err;
@@ -175,7 +175,7 @@ int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_cq *cq = vb_cq_of(ibv);
-	int err = vb_check_object(ctx, &ctx->cqs, ibv->handle, cq, "CQ");
+	int err = vb_check_known(ctx, &ctx->cqs, ibv->handle, cq, "CQ");
 
 	if (err)
 		return err;
@@ -205,7 +205,7 @@ int ibv_destroy_cq(struct ibv_cq *ibv)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_cq *cq = vb_cq_of(ibv);
-	int err = vb_check_object(ctx, &ctx->cqs, ibv->handle, cq, "CQ");
+	int err = vb_check_known(ctx, &ctx->cqs, ibv->handle, cq, "CQ");
 
 	if (err)
 		return err;

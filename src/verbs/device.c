@@ -11,6 +11,7 @@
 
 #include "base/forkguard.h"
 #include "base/rules.h"
+#include "engine/lost.h"
 #include "host/discover.h"
 #include "host/eventpipe.h"
 #include "object/context.h"
@@ -201,6 +202,12 @@ struct ibv_context *vb_context_open(struct vb_device *device, int cmd_fd, struct
 		return err == -EMFILE || err == -ENFILE
 			       ? vb_fail_null(VB_RULE_OPEN_DESCRIPTORS, "%s", name)
 			       : vb_fail_null(VB_RULE_OPEN_MEMORY, "%s: %s", name, strerror(-err));
+	}
+	if (vb_engine_lost(ctx->engine)) {
+		vb_context_detach(ctx);
+		close_descriptors(ctx, cmd_fd < 0);
+		vb_context_put(ctx);
+		return vb_fail_null(VB_RULE_DEVICE_LOST, "ibv_open_device %s", name);
 	}
 	ctx->origin = origin;
 	atomic_fetch_add(&device->refs, 1);

@@ -77,6 +77,8 @@ struct ibv_dm *vb_alloc_dm(struct ibv_context *context, struct ibv_alloc_dm_attr
 	struct vb_context *ctx = vb_context_of(context);
 	struct vb_dm *dm;
 
+	if (vb_check_device(ctx, "ibv_alloc_dm"))
+		return NULL;
 	if (attr->comp_mask)
 		return vb_fail_null(VB_RULE_COMP_MASK, "ibv_alloc_dm comp_mask=0x%x",
 				    attr->comp_mask);
@@ -104,7 +106,7 @@ static int check_dm(struct ibv_dm *ibv)
 
 	if (vb_dm_of(ibv)->unlisted)
 		return 0;
-	return vb_check_object(ctx, &ctx->dms, ibv->handle, ibv, "DM");
+	return vb_check_known(ctx, &ctx->dms, ibv->handle, ibv, "DM");
 }
 
 int vb_free_dm(struct ibv_dm *ibv)
@@ -133,6 +135,8 @@ static struct vb_dm *copy_check(struct ibv_dm *ibv, uint64_t offset, size_t leng
 	struct vb_dm *dm = vb_dm_of(ibv);
 
 	*err = check_dm(ibv);
+	if (!*err)
+		*err = vb_check_device(vb_context_of(ibv->context), "device memory");
 	if (*err)
 		return NULL;
 	if (dm->original)

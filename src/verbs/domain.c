@@ -24,7 +24,7 @@ struct ibv_td *vb_alloc_td(struct ibv_context *context, struct ibv_td_init_attr 
 	struct vb_context *ctx = vb_context_of(context);
 	struct vb_td *td;
 
-	if (vb_check_alive(ctx, "ibv_alloc_td"))
+	if (vb_check_usable(ctx, "ibv_alloc_td"))
 		return NULL;
 	if (attr->comp_mask)
 		return vb_fail_null(VB_RULE_COMP_MASK, "ibv_alloc_td comp_mask=0x%x",
@@ -49,7 +49,7 @@ int vb_dealloc_td(struct ibv_td *ibv)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_td *td = td_of(ibv);
-	int err = vb_check_object(ctx, &ctx->tds, td->handle, td, "thread domain");
+	int err = vb_check_known(ctx, &ctx->tds, td->handle, td, "thread domain");
 
 	if (err)
 		return err;
@@ -65,7 +65,7 @@ static int check_parent(struct vb_context *ctx, const struct ibv_parent_domain_i
 {
 	const uint32_t known = ALLOCATORS | PD_CONTEXT | ALLOW_CC_UNPROTECTED_ALLOC;
 	struct vb_pd *pd = attr->pd ? vb_pd_of(attr->pd) : NULL;
-	int err = vb_check_alive(ctx, "ibv_alloc_parent_domain");
+	int err = vb_check_usable(ctx, "ibv_alloc_parent_domain");
 
 	if (err)
 		return err;

@@ -227,7 +227,7 @@ struct ibv_pd *ibv_import_pd(struct ibv_context *context, uint32_t pd_handle)
 	struct vb_context *ctx = vb_context_of(context);
 	struct vb_pd *pd;
 
-	if (vb_check_alive(ctx, "ibv_import_pd"))
+	if (vb_check_usable(ctx, "ibv_import_pd"))
 		return NULL;
 	pd = import(ctx, offsetof(struct vb_context, pds), pd_handle, sizeof(*pd), "PD", fill_pd);
 	if (!pd)
@@ -288,7 +288,7 @@ struct ibv_dm *ibv_import_dm(struct ibv_context *context, uint32_t dm_handle)
 	struct vb_context *ctx = vb_context_of(context);
 	struct vb_dm *dm;
 
-	if (vb_check_alive(ctx, "ibv_import_dm"))
+	if (vb_check_usable(ctx, "ibv_import_dm"))
 		return NULL;
 	dm = import(ctx, offsetof(struct vb_context, dms), dm_handle, sizeof(*dm), "DM", fill_dm);
 	if (!dm)

@@ -57,7 +57,7 @@ int ibv_detach_mcast(struct ibv_qp *ibv, const union ibv_gid *gid, uint16_t lid)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_qp *qp = vb_qp_of(ibv);
-	int err = vb_check_object(ctx, &ctx->qps, ibv->handle, qp, "QP");
+	int err = vb_check_known(ctx, &ctx->qps, ibv->handle, qp, "QP");
 
 	if (err)
 		return err;

@@ -164,7 +164,7 @@ int ibv_dereg_mr(struct ibv_mr *ibv)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_mr *mr = vb_mr_of(ibv);
-	int err = vb_check_object(ctx, &ctx->mrs, ibv->handle, mr, "MR");
+	int err = vb_check_known(ctx, &ctx->mrs, ibv->handle, mr, "MR");
 	struct vb_context *owner;
 	struct vb_mr *region;
 

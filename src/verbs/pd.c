@@ -19,7 +19,7 @@ struct ibv_pd *ibv_alloc_pd(struct ibv_context *context)
 	struct vb_pd *pd;
 	uint32_t index;
 
-	if (vb_check_alive(ctx, "ibv_alloc_pd"))
+	if (vb_check_usable(ctx, "ibv_alloc_pd"))
 		return NULL;
 	pd = calloc(1, sizeof(*pd));
 	if (!pd)
@@ -135,7 +135,7 @@ int ibv_dealloc_pd(struct ibv_pd *ibv)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context), *owner;
 	struct vb_pd *pd = vb_pd_of(ibv), *domain;
-	int err = vb_check_object(ctx, &ctx->pds, ibv->handle, pd, "PD");
+	int err = vb_check_known(ctx, &ctx->pds, ibv->handle, pd, "PD");
 
 	if (err)
 		return err;

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "engine/lost.h"
 #include "engine/receive.h"
 #include "engine/requester.h"
 #include "object/device.h"
@@ -121,6 +122,9 @@ int vb_send_state(const struct vb_qp *qp)
 
 	if (state == IBV_QPS_RTS)
 		return 0;
+	/* Then all are in ERR. */
+	if (vb_engine_lost(vb_engine_of(qp)))
+		return vb_fail(VB_RULE_DEVICE_LOST, "ibv_post_send qp#0x%x", qp->ibv.qp_num);
 	if (state <= IBV_QPS_RTR && vb_context_of(qp->ibv.context)->device->strict_states)
 		return vb_fail(VB_RULE_POST_SEND_STATE, "qp#0x%x: %s", qp->ibv.qp_num,
 			       vb_qp_state_name(state));
@@ -210,6 +214,8 @@ int vb_post_recv(struct ibv_qp *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 
 	if (!vb_context_alive(ctx))
 		err = vb_fail(VB_RULE_FORKED, "ibv_post_recv qp#0x%x", ibv->qp_num);
+	else if (vb_engine_lost(ctx->engine))
+		err = vb_fail(VB_RULE_DEVICE_LOST, "ibv_post_recv qp#0x%x", ibv->qp_num);
 	for (; wr && !err; wr = wr->next) {
 		err = post_one_recv(ctx, qp, wr);
 		if (err)

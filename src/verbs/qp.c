@@ -20,7 +20,7 @@ static int check_parents(struct vb_context *ctx, struct ibv_pd *pd,
 			 const struct ibv_qp_init_attr *attr)
 {
 	struct ibv_cq *cqs[] = {attr->send_cq, attr->recv_cq};
-	int err = vb_check_alive(ctx, "ibv_create_qp");
+	int err = vb_check_usable(ctx, "ibv_create_qp");
 
 	if (err)
 		return err;
@@ -334,7 +334,7 @@ int ibv_destroy_qp(struct ibv_qp *ibv)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_qp *qp = vb_qp_of(ibv);
-	int err = vb_check_object(ctx, &ctx->qps, ibv->handle, qp, "QP");
+	int err = vb_check_known(ctx, &ctx->qps, ibv->handle, qp, "QP");
 	uint32_t groups;
 
 	if (err)

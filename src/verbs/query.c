@@ -7,8 +7,10 @@
 #include <time.h>
 
 #include "base/rules.h"
+#include "engine/engine.h"
 #include "host/discover.h"
 #include "object/context.h"
+#include "verbs/check.h"
 #include "verbs/newer.h"
 
 #undef ibv_query_port
@@ -34,6 +36,10 @@ static void copy_out(void *to, size_t to_size, const void *from, size_t from_siz
 
 int ibv_query_device(struct ibv_context *context, struct ibv_device_attr *device_attr)
 {
+	int err = vb_check_device(vb_context_of(context), "ibv_query_device");
+
+	if (err)
+		return err;
 	memcpy(device_attr, &device_of(context)->attr.orig_attr, sizeof(*device_attr));
 	return 0;
 }
@@ -43,6 +49,10 @@ int vb_query_device_ex(struct ibv_context *context, const struct ibv_query_devic
 {
 	const struct ibv_device_attr_ex *ours = vb_device_attr(device_of(context));
 
+	int err = vb_check_device(vb_context_of(context), "ibv_query_device_ex");
+
+	if (err)
+		return err;
 	if ((input && input->comp_mask) || size < sizeof(ours->orig_attr))
 		return vb_fail(VB_RULE_QUERY_DEVICE_INPUT, "comp_mask=0x%x size=%zu",
 			       input ? input->comp_mask : 0, size);
@@ -55,9 +65,16 @@ static int query_port(struct ibv_context *context, uint32_t port, void *attr, si
 	struct vb_device *dev = device_of(context);
 	struct vb_port_facts facts;
 	struct vb_port_attr full = {0};
+	int err = vb_check_device(vb_context_of(context), "ibv_query_port");
 
+	if (err)
+		return err;
 	if (vb_device_port(dev, port, &facts))
 		return vb_fail(VB_RULE_PORT_RANGE, "%s port=%u", dev->ibv.name, port);
+	if (atomic_load(&vb_context_of(context)->engine->port_down)) {
+		facts.attr.state = IBV_PORT_DOWN;
+		facts.attr.phys_state = VB_PHYS_POLLING;
+	}
 	memcpy(full.base, &facts.attr, sizeof(full.base));
 	full.port_cap_flags2 = facts.attr.port_cap_flags2;
 	full.active_speed_ex = facts.active_speed_ex;
@@ -93,7 +110,10 @@ static int read_gid(struct ibv_context *context, uint32_t port, uint32_t index,
 		    struct vb_gid_entry *entry)
 {
 	struct vb_device *dev = device_of(context);
+	int err = vb_check_device(vb_context_of(context), "ibv_query_gid");
 
+	if (err)
+		return err;
 	if (port != VB_PORT)
 		return vb_fail(VB_RULE_PORT_RANGE, "%s port=%u", dev->ibv.name, port);
 	if (vb_device_gid(dev, port, index, entry))
@@ -166,6 +186,9 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 	if (flags)
 		return -vb_fail(VB_RULE_GID_FLAGS, "flags=0x%x", flags);
+	len = -vb_check_device(vb_context_of(context), "ibv_query_gid_table");
+	if (len)
+		return len;
 	len = vb_device_gids(device_of(context), VB_PORT, ours, VB_GIDS_MAX);
 	for (int i = 0; i < len; i++)
 		used += ours[i].used;
@@ -184,6 +207,8 @@ ssize_t _ibv_query_gid_table(struct ibv_context *context, struct ibv_gid_entry *
 
 int ibv_query_pkey(struct ibv_context *context, uint8_t port_num, int index, __be16 *pkey)
 {
+	if (vb_check_device(vb_context_of(context), "ibv_query_pkey"))
+		return -1;
 	if (port_num != VB_PORT)
 		return vb_fail_minus1(VB_RULE_PORT_RANGE, "%s port=%u",
 				      device_of(context)->ibv.name, (unsigned int)port_num);

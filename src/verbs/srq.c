@@ -169,7 +169,7 @@ int ibv_destroy_srq(struct ibv_srq *ibv)
 {
 	struct vb_context *ctx = vb_context_of(ibv->context);
 	struct vb_srq *srq = vb_srq_of(ibv);
-	int err = vb_check_object(ctx, &ctx->srqs, ibv->handle, srq, "SRQ");
+	int err = vb_check_known(ctx, &ctx->srqs, ibv->handle, srq, "SRQ");
 
 	if (err)
 		return err;
@@ -201,7 +201,7 @@ static int post_one(struct vb_srq *srq, const struct ibv_recv_wr *wr)
 int vb_post_srq_recv(struct ibv_srq *ibv, struct ibv_recv_wr *wr, struct ibv_recv_wr **bad_wr)
 {
 	struct vb_srq *srq = vb_srq_of(ibv);
-	int err = vb_check_alive(vb_context_of(ibv->context), "ibv_post_srq_recv");
+	int err = vb_check_usable(vb_context_of(ibv->context), "ibv_post_srq_recv");
 
 	for (; wr && !err; wr = wr->next) {
 		err = post_one(srq, wr);

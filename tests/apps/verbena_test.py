@@ -48,7 +48,8 @@ def test_usage():
     says(2, "^$", "takes a command", "run")
     says(2, "^$", "takes a command", "run", "--")
     says(2, "^$", "unrecognized option '--frob'", "run", "--frob", "true")
-    says(2, "^$", "takes no arguments", "doctor", "x")
+    says(2, "^$", "takes no arguments but --peer", "doctor", "x")
+    says(2, "^$", "takes no arguments but --peer", "doctor", "--peer")
     says(2, "^$", "takes one folder", "sysfs")
     says(2, "^$", "takes one rule", "explain", "busy", "old-abi")
     with open("/dev/full", "w") as full:

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "lib/child.h"
 #include "lib/verbs_pair.h"
 
 #define RIGHTS                                                                                     \
@@ -574,5 +575,6 @@ int main(int argc, char **argv)
 	uint8_t frame[PAIR_STACK_BYTES];
 
 	pair_main(argc, argv, frame);
+	run_only();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -643,5 +643,6 @@ int main(int argc, char **argv)
 	};
 
 	many_main(argc, argv);
+	run_only();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

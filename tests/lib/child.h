@@ -30,6 +30,11 @@ void run_only(void);
  */
 bool enter_namespace(void);
 
+/** enter_other() - Move to the network namespace that VB_TEST_OTHER names, where that is set
+ * So that the other end of a test is on another host. Ends the process where it cannot.
+ */
+void enter_other(void);
+
 /** run_ip() - Run `ip` with the arguments of the format; CHECKs that it succeeds */
 void run_ip(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 

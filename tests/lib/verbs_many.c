@@ -304,6 +304,7 @@ void remote_start(struct remote *remote, uint32_t sender, enum ibv_qp_type type,
 		snprintf(text, sizeof(text), "%d", fd);
 		if (step)
 			setenv("VERBENA_TEST_STEP", step, 1);
+		enter_other();
 		execv("/proc/self/exe", args);
 		_exit(127);
 	}

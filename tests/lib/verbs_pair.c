@@ -539,6 +539,7 @@ static void start_b(struct verbs_pair *pair, const struct pair_opts *opts)
 		int copy = dup(fds[1]); /* without close-on-exec */
 
 		snprintf(text, sizeof(text), "%d", copy);
+		enter_other();
 		execv(self, argv);
 		_exit(127);
 	}

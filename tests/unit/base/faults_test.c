@@ -47,6 +47,10 @@ static void test_rules(void **state)
 	good("duplicate=100%;reorder=12.5%;mangle=/1;truncate=#1;down=#9,ms=60000;", 5);
 	assert_int_equal(f.rule[0].share, VB_FAULT_WHOLE);
 	assert_int_equal(f.rule[1].share, 12500);
+	good("up=#2;reset=1%,qp=5;fatal=/3,opcode=ack", 3);
+	assert_int_equal(f.rule[0].action, VB_FAULT_UP);
+	assert_int_equal(f.rule[1].action, VB_FAULT_RESET);
+	assert_int_equal(f.rule[2].action, VB_FAULT_FATAL);
 }
 
 static void test_wrong(void **state)
@@ -56,6 +60,7 @@ static void test_wrong(void **state)
 	} rows[] = {
 		{"lose=1%", "lose=1%"},
 		{"drop", ""},
+		{"peer reset=1%", "peer reset=1%"},
 		{"drop=", ""},
 		{"drop=0%", "0%"},
 		{"drop=101%", "101%"},

@@ -119,6 +119,22 @@ static void test_fate(void **state)
 	assert_int_equal(memcmp(bytes, before, SIZE), 0);
 }
 
+/* What concerns more than the packet. */
+static void test_beyond(void **state)
+{
+	rules("up=#1;fatal=#2;reset=/1");
+	give(4, 1);
+	assert_true(plan.up && !plan.fatal && plan.reset && plan.drop);
+	give(0x64, 1); /* a datagram: of no connection */
+	assert_true(!plan.up && plan.fatal && !plan.reset && plan.drop);
+	give(0xff, 1);
+	assert_true(!plan.up && !plan.fatal && !plan.reset && !plan.drop);
+	rules("up=#1");
+	give(4, 1);
+	assert_true(plan.up && !plan.drop);
+	assert_int_equal(memcmp(bytes, before, SIZE), 0);
+}
+
 /* The same seed gives the same run. */
 static void test_seed(void **state)
 {
@@ -156,9 +172,10 @@ static void test_not_ready(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_when),   cmocka_unit_test(test_which),
-		cmocka_unit_test(test_damage), cmocka_unit_test(test_fate),
-		cmocka_unit_test(test_seed),   cmocka_unit_test(test_not_ready),
+		cmocka_unit_test(test_when),	  cmocka_unit_test(test_which),
+		cmocka_unit_test(test_damage),	  cmocka_unit_test(test_fate),
+		cmocka_unit_test(test_beyond),	  cmocka_unit_test(test_seed),
+		cmocka_unit_test(test_not_ready),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 /* RoCEv2 packets on sockets, on the loopback interface of a namespace of our own. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/in6.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -12,6 +13,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <infiniband/verbs.h>
 
 #include "carrier/udp.h"
 #include "lib/child.h"
@@ -145,6 +147,88 @@ static void ports(void *arg)
 	vb_udp_close(&udp);
 }
 
+/* One packet with a label, to this process. Returns the label that came. */
+static uint32_t label_sent(int which, uint32_t label, bool own_port)
+{
+	struct vb_udp_path path = paths[which];
+	struct vb_packet pkt = write_packet(8, label);
+	struct vb_packet back;
+
+	path.flow_label = label;
+	send_packet(&path, &pkt);
+	wait_in(which);
+	CHECK(receive(which) == 1 && vb_udp_parse(&got[0], &back) &&
+	      back.psn == (label & 0xffffff));
+	CHECK(got[0].flow.sport >= VB_UDP_FIRST_SPORT);
+	CHECK(!own_port || got[0].flow.sport == ibv_flow_label_to_udp_sport(label));
+	return got[0].flow_label;
+}
+
+static const uint32_t labels[] = {1, 0x3fff, 0x4000, 0x12345, 0xabcde, 0xfffff};
+#define LABELS (sizeof(labels) / sizeof(labels[0]))
+
+static void check_labels(void)
+{
+	for (size_t i = 0; i < 2 * LABELS; i++) {
+		CHECK(label_sent(0, labels[i % LABELS], true) == 0);
+		CHECK(label_sent(1, labels[i % LABELS], true) == labels[i % LABELS]);
+	}
+}
+
+/* A label decides the source port, and over IPv6 it arrives. */
+static void flow_labels(void *arg)
+{
+	struct in6_flowlabel_req alone = {.flr_label = htonl(0x777),
+					  .flr_action = IPV6_FL_A_GET,
+					  .flr_share = IPV6_FL_S_EXCL,
+					  .flr_flags = IPV6_FL_F_CREATE,
+					  .flr_dst = {.s6_addr = {[15] = 1}}};
+	bool ordinary = arg;
+	int fd;
+
+	start();
+	/* Root of a namespace of its own is an ordinary user's, too. */
+	if (ordinary && setresuid(65534, 65534, 65534))
+		return;
+	check_labels();
+	/* While somebody has a label for himself the kernel looks after all of them. */
+	fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CHECK(fd >= 0);
+	CHECK(!setsockopt(fd, IPPROTO_IPV6, IPV6_FLOWLABEL_MGR, &alone, sizeof(alone)));
+	check_labels();
+	CHECK(label_sent(1, 0x777, true) != 0x777);
+	close(fd);
+	/* Of many some share a port; all arrive. */
+	for (uint32_t label = 1; label < 100; label++) {
+		label_sent(0, label * 5, false);
+		CHECK(label_sent(1, label * 5, false) == label * 5);
+	}
+	vb_udp_close(&udp);
+}
+
+static void flow_labels_of_nobody(void *arg)
+{
+	flow_labels(&udp);
+}
+
+/* A port that is another's: the packet leaves from another one. */
+static void port_of_others(void *arg)
+{
+	struct sockaddr_in any = {.sin_family = AF_INET,
+				  .sin_port = htons(ibv_flow_label_to_udp_sport(77))};
+	int fd;
+
+	start();
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	CHECK(bind(fd, (struct sockaddr *)&any, sizeof(any)) == 0);
+	for (int i = 0; i < 3; i++) {
+		label_sent(0, 77, false);
+		CHECK(got[0].flow.sport != ibv_flow_label_to_udp_sport(77));
+	}
+	close(fd);
+	vb_udp_close(&udp);
+}
+
 static void raw(const void *bytes, size_t len)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(VB_UDP_PORT)};
@@ -272,6 +356,9 @@ static void bursts(void *arg)
 	}
 IN_CHILD(sizes)
 IN_CHILD(ports)
+IN_CHILD(flow_labels)
+IN_CHILD(flow_labels_of_nobody)
+IN_CHILD(port_of_others)
 IN_CHILD(garbage)
 IN_CHILD(taken)
 IN_CHILD(bursts)
@@ -284,9 +371,14 @@ static void try_namespace(void *arg)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),	cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_garbage), cmocka_unit_test(test_taken),
+		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_taken),
 		cmocka_unit_test(test_bursts),
+		cmocka_unit_test(test_flow_labels),
+		cmocka_unit_test(test_flow_labels_of_nobody),
+		cmocka_unit_test(test_port_of_others),
 	};
 
 	if (run_in_child(try_namespace, NULL)) {

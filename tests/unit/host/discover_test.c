@@ -226,6 +226,9 @@ static void check_connectx5(void *arg)
 	expect_gid(dev, 3, "::ffff:10.5.0.1");
 	CHECK(vb_device_gid_find(dev, 1, entry.raw, VB_GID_ROCE_V2) == 3);
 	CHECK(vb_device_gid_find(dev, 1, entry.raw, VB_GID_ROCE_V1) == 2);
+	CHECK(vb_device_gid_known(dev, entry.raw));
+	entry.raw[15] ^= 1;
+	CHECK(!vb_device_gid_known(dev, entry.raw));
 }
 
 static void check_bounds(void *arg)

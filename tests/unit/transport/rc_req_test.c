@@ -22,6 +22,7 @@ static void expect(uint32_t n, uint8_t opcode, uint32_t psn, uint32_t len, bool 
 	assert_int_equal(p->hdr.ack_req, ack_req);
 	assert_int_equal(p->hdr.dest_qpn, 0x31);
 	assert_int_equal(p->hdr.pkey, VB_PKEY_DEFAULT);
+	assert_true(p->hdr.migreq);
 	assert_int_equal(p->from, len ? VB_PAYLOAD_WQE : VB_PAYLOAD_NONE);
 }
 

@@ -550,6 +550,7 @@ static void test_read_key_goes(void **state)
 	assert_non_null(find(VB_OUT_QP_ERR));
 	assert_int_equal(bed.qp.state, VB_QPS_ERR);
 	assert_int_equal(find(VB_OUT_PACKET)->packet.hdr.psn, ROW_PSN + 1);
+	assert_true(find(VB_OUT_PACKET)->packet.hdr.migreq);
 	assert_int_equal(find(VB_OUT_PACKET)->packet.hdr.aeth_value, VB_NAK_REM_ACCESS);
 }
 
