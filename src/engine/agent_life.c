@@ -95,7 +95,10 @@ bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event
 
 	*dead = 0;
 	if (fd == agent->life_fd) {
-		int peer = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+		struct sockaddr_un from;
+		socklen_t len = sizeof(from);
+		int peer =
+			accept4(fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (peer >= 0)
 			keep(agent, peer, 0);

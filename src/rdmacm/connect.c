@@ -327,9 +327,12 @@ static int accept_ud(struct cm_id *id, const struct rdma_conn_param *param)
 	struct vb_cm_msg msg = {
 		.attr = VB_CM_SIDR_REP, .status = VB_CM_SIDR_VALID, .qkey = RDMA_UDP_QKEY};
 
-	if (!id->id.qp && !param)
+	if (id->id.qp)
+		msg.qpn = id->id.qp->qp_num;
+	else if (param)
+		msg.qpn = param->qp_num;
+	else
 		return vb_fail_minus1(VB_RULE_CM_NO_QP, "id %p", (void *)id);
-	msg.qpn = id->id.qp ? id->id.qp->qp_num : param->qp_num;
 	msg.service_id = VB_CM_SERVICE(id->id.ps, cm_addr_port(&id->id.route.addr.src_addr));
 	if (param && put_private(&msg, param->private_data, param->private_data_len, 0,
 				 VB_CM_SIDR_REP_PRIV, "rdma_accept"))
