@@ -54,12 +54,16 @@ def all_say(ends, *words):
         end.say(*words)
 
 
-def exchange(ends, group, **environment):
-    """Each sends in turn, and each member gets every message once, its own too."""
+def exchange(ends, group, burst=COUNT, **environment):
+    """Each sends in turn, and each member gets every message once, its own too.
+
+    burst: how many at a time. What is handed to a process of another user waits in a queue of ten.
+    """
     all_say(ends, "attach", group)
     for sender, end in enumerate(ends):
-        end.say("send", group, sender, 0, COUNT, 1000)
-        all_say(ends, "wait", sender, COUNT)
+        for first in range(0, COUNT, burst):
+            end.say("send", group, sender, first, burst, 1000)
+            all_say(ends, "wait", sender, first + burst)
     # A copy that came late would count twice now.
     for sender, end in enumerate(ends):
         end.say("send", group, sender, COUNT, 1, 8)
@@ -80,7 +84,7 @@ def two_users(link):
     """Of different users on one host, in either order of coming."""
     for first, second in ((None, NOBODY), (NOBODY, None)):
         exchange([End(link, 0, 2, first), End(link, 0, 1, second), End(link, 0, 1, first)],
-                 GROUPS[0])
+                 GROUPS[0], 5)
 
 
 def many_groups(link):
