@@ -95,13 +95,12 @@ static int number_for(int listener, int rs, int flags)
 	return -1;
 }
 
-int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+/* Drops the reference. */
+static int accept_pair(int fd, struct vb_pair *pair, struct sockaddr *addr, socklen_t *len,
+		       int flags)
 {
-	struct vb_pair *pair = vb_pair_get(fd);
 	int rs, ret = -1, err;
 
-	if (!pair)
-		return vb_real()->accept4(fd, addr, len, flags);
 	rs = raccept(pair->rs, addr, len);
 	if (rs >= 0) {
 		ret = number_for(fd, rs, flags);
@@ -115,11 +114,19 @@ int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
 	return ret;
 }
 
+int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	struct vb_pair *pair = vb_pair_get(fd);
+
+	return pair ? accept_pair(fd, pair, addr, len, flags)
+		    : vb_real()->accept4(fd, addr, len, flags);
+}
+
 int accept(int fd, struct sockaddr *addr, socklen_t *len)
 {
-	if (!vb_is_pair(fd))
-		return vb_real()->accept(fd, addr, len);
-	return accept4(fd, addr, len, 0);
+	struct vb_pair *pair = vb_pair_get(fd);
+
+	return pair ? accept_pair(fd, pair, addr, len, 0) : vb_real()->accept(fd, addr, len);
 }
 
 /* Nobody answers over RDMA: the ordinary socket tries. */

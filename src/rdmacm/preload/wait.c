@@ -254,13 +254,11 @@ int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct timespec *limit
 	return ret;
 }
 
-int epoll_create1(int flags)
+static int create_set(int flags)
 {
 	struct vb_pair *pair;
 	int fd;
 
-	if ((flags & ~EPOLL_CLOEXEC) || vb_called_by_us(__builtin_return_address(0)))
-		return vb_real()->epoll_create1(flags);
 	fd = repoll_create(1);
 	if (fd < 0)
 		return fd;
@@ -279,13 +277,20 @@ int epoll_create1(int flags)
 	return fd;
 }
 
+int epoll_create1(int flags)
+{
+	if ((flags & ~EPOLL_CLOEXEC) || vb_called_by_us(__builtin_return_address(0)))
+		return vb_real()->epoll_create1(flags);
+	return create_set(flags);
+}
+
 int epoll_create(int size)
 {
 	if (size <= 0) {
 		errno = EINVAL;
 		return -1;
 	}
-	return epoll_create1(0);
+	return create_set(0);
 }
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

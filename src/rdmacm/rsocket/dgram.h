@@ -114,6 +114,7 @@ void vb_dgram_queue(struct vb_dgram *dg, const union vb_rs_addr *from, const voi
 void vb_dgram_changed(struct vb_dgram *dg);
 
 /* dgram_peer.c */
+bool vb_dgram_same_addr(const union vb_rs_addr *a, const union vb_rs_addr *b);
 /** vb_dgram_peer_get() - The peer of an address; lock held. NULL with errno ENOMEM */
 struct vb_dgram_peer *vb_dgram_peer_get(struct vb_dgram *dg, const union vb_rs_addr *addr);
 void vb_dgram_peers_free(struct vb_dgram *dg);

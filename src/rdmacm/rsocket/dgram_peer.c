@@ -24,7 +24,7 @@ static unsigned int bucket_of(const union vb_rs_addr *addr)
 	return (sum ^ sum >> 16) % VB_DGRAM_BUCKETS;
 }
 
-static bool same_addr(const union vb_rs_addr *a, const union vb_rs_addr *b)
+bool vb_dgram_same_addr(const union vb_rs_addr *a, const union vb_rs_addr *b)
 {
 	if (a->sa.sa_family != b->sa.sa_family || a->sin.sin_port != b->sin.sin_port)
 		return false;
@@ -103,7 +103,7 @@ struct vb_dgram_peer *vb_dgram_peer_get(struct vb_dgram *dg, const union vb_rs_a
 	union vb_rs_addr local;
 
 	for (peer = dg->peers[bucket]; peer; peer = peer->next)
-		if (same_addr(&peer->addr, addr)) {
+		if (vb_dgram_same_addr(&peer->addr, addr)) {
 			peer->used = ++dg->clock;
 			return peer;
 		}

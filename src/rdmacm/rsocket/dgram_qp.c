@@ -149,7 +149,7 @@ struct vb_dgram_qp *vb_dgram_qp_get(struct vb_dgram *dg, const union vb_rs_addr 
 	struct vb_dgram_qp *qp;
 
 	for (qp = dg->qps; qp; qp = qp->next)
-		if (!memcmp(&qp->local, local, sizeof(*local)))
+		if (vb_dgram_same_addr(&qp->local, local))
 			return qp;
 	qp = calloc(1, sizeof(*qp));
 	if (!qp)
