@@ -366,13 +366,14 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 
 int vb_agent_data_came(struct vb_agent_id *id)
 {
+	struct vb_agent *agent = id->agent;
 	int err;
 
-	pthread_mutex_lock(&id->agent->lock);
+	pthread_mutex_lock(&agent->lock);
 	err = vb_cm_data_came(&id->conn) ? 0 : -EINVAL;
 	if (!err)
 		tell(id, VB_CM_READY, NULL);
-	pthread_mutex_unlock(&id->agent->lock);
+	pthread_mutex_unlock(&agent->lock);
 	return err;
 }
 
@@ -676,8 +677,9 @@ static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 {
 	int fd = event->data.fd;
 	uint64_t expired;
+	struct vb_agent_port *port;
 	uint32_t dead;
-	bool life;
+	bool life, ours = false;
 
 	if (fd == agent->timer_fd && read(fd, &expired, sizeof(expired)) < 0)
 		return;
@@ -687,9 +689,15 @@ static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 	life = fd == agent->timer_fd || vb_agent_life_event(agent, event, &dead);
 	if (life && fd != agent->timer_fd && dead)
 		died(agent, dead);
+	port = life ? NULL : vb_agent_hold_port(agent, fd, &ours);
 	pthread_mutex_unlock(&agent->lock);
-	if (!life)
+	if (!life && ours)
 		vb_wire_handed(agent->engine, fd);
+	if (!port)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	vb_agent_release_port(agent, port);
+	pthread_mutex_unlock(&agent->lock);
 }
 
 void vb_agent_run(struct vb_engine *engine)

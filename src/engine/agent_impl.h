@@ -95,6 +95,16 @@ bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid);
 /** vb_agent_unbind() - Give the id's port back; under the lock */
 void vb_agent_unbind(struct vb_agent_id *id);
 
+/** vb_agent_hold_port() - A port keeps its descriptor while it is read from; under the lock
+ * @ours:   Receives whether the descriptor is a port's, or of ports to choose from, at all: it may
+ *          have been closed, and the number be another file's by now
+ * Return:  what vb_agent_release_port() is to be called with, NULL nothing
+ */
+struct vb_agent_port *vb_agent_hold_port(struct vb_agent *agent, int fd, bool *ours);
+
+/** vb_agent_release_port() - The last use closes it; under the lock */
+void vb_agent_release_port(struct vb_agent *agent, struct vb_agent_port *port);
+
 /** vb_agent_close_ports() - All of them */
 void vb_agent_close_ports(struct vb_agent *agent);
 

@@ -60,7 +60,7 @@ static int open_port(struct vb_agent *agent, const struct vb_cmport *at, struct 
 	return 0;
 }
 
-static void close_port(struct vb_agent *agent, struct vb_agent_port *port)
+void vb_agent_release_port(struct vb_agent *agent, struct vb_agent_port *port)
 {
 	if (--port->users)
 		return;
@@ -71,6 +71,21 @@ static void close_port(struct vb_agent *agent, struct vb_agent_port *port)
 		}
 	close(port->fd);
 	free(port);
+}
+
+struct vb_agent_port *vb_agent_hold_port(struct vb_agent *agent, int fd, bool *ours)
+{
+	struct vb_agent_port *port;
+
+	for (port = agent->ports; port && port->fd != fd; port = port->next)
+		;
+	*ours = port != NULL;
+	if (port)
+		port->users++;
+	/* These stay. */
+	for (struct vb_agent_chosen *c = agent->chosen; c && !*ours; c = c->next)
+		*ours = c->fd == fd;
+	return port;
 }
 
 /* ---- Chosen ones ---- */
@@ -228,7 +243,7 @@ int vb_agent_bind(struct vb_agent_id *id, struct vb_agent_bind *bind)
 void vb_agent_unbind(struct vb_agent_id *id)
 {
 	if (id->port)
-		close_port(id->agent, id->port);
+		vb_agent_release_port(id->agent, id->port);
 	if (id->chosen)
 		id->chosen->used &= ~(1ull << (id->at.port - id->chosen->base));
 	id->port = NULL;
