@@ -366,13 +366,14 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 
 int vb_agent_data_came(struct vb_agent_id *id)
 {
+	struct vb_agent *agent = id->agent;
 	int err;
 
-	pthread_mutex_lock(&id->agent->lock);
+	pthread_mutex_lock(&agent->lock);
 	err = vb_cm_data_came(&id->conn) ? 0 : -EINVAL;
 	if (!err)
 		tell(id, VB_CM_READY, NULL);
-	pthread_mutex_unlock(&id->agent->lock);
+	pthread_mutex_unlock(&agent->lock);
 	return err;
 }
 

@@ -227,7 +227,7 @@ static int have_source(struct cm_id *id, const struct sockaddr *src)
 	struct sockaddr *own = &id->id.route.addr.src_addr;
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
 	uint16_t port = id->state == CM_BOUND ? cm_addr_port(own) : src ? cm_addr_port(src) : 0;
-	struct sockaddr_storage found;
+	struct sockaddr_storage found = {0};
 	struct cm_device *device;
 
 	if (id->state == CM_BOUND && !cm_addr_any(own))

@@ -47,10 +47,12 @@ static void from_hints(const struct rdma_addrinfo *hints, struct addrinfo *ask)
 static int copy_addr(struct sockaddr **to, socklen_t *to_len, const struct sockaddr *from,
 		     socklen_t len)
 {
-	*to = calloc(1, sizeof(struct sockaddr_storage));
-	if (!*to)
+	struct sockaddr_storage *room = calloc(1, sizeof(*room));
+
+	if (!room)
 		return vb_fail_minus1(VB_RULE_CM_MEMORY, "an address");
-	memcpy(*to, from, len);
+	memcpy(room, from, len);
+	*to = (struct sockaddr *)room;
 	*to_len = len;
 	return 0;
 }
