@@ -273,11 +273,13 @@ struct bed_shape bed_shape(const struct rdma_cm_id *id)
 {
 	struct bed_shape shape;
 
-	memcpy(&shape.id, id, sizeof(*id));
+	memcpy(shape.bytes, id, sizeof(shape.bytes));
 	return shape;
 }
 
 bool bed_same(const struct bed_shape *shape, const struct rdma_cm_id *id)
 {
-	return !memcmp(&shape->id, id, sizeof(*id));
+	const void *bytes = id;
+
+	return !memcmp(shape->bytes, bytes, sizeof(shape->bytes));
 }

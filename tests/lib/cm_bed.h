@@ -85,7 +85,7 @@ void bed_ping(struct rdma_cm_id *from, struct rdma_cm_id *to);
 
 /* What has to be as it was after a refusal. */
 struct bed_shape {
-	struct rdma_cm_id id;
+	uint8_t bytes[sizeof(struct rdma_cm_id)];
 };
 
 /** bed_shape() - An id's public part, to compare */

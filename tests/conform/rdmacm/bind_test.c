@@ -286,6 +286,21 @@ static void connections_do_not_listen(void *arg)
 	CHECK(!rdma_destroy_id(id));
 }
 
+static void devices_are_the_ids_own(void *arg)
+{
+	struct rdma_cm_id *id = bound(RDMA_PS_TCP, bed_loopback(AF_INET));
+	int n = 0;
+	struct ibv_context **list = rdma_get_devices(&n), **again = rdma_get_devices(NULL);
+
+	CHECK(list && again && n > 0 && !list[n] && list != again);
+	CHECK(list[0] == id->verbs && again[0] == id->verbs);
+	rdma_free_devices(list);
+	rdma_free_devices(again);
+	/* They stay open. */
+	CHECK(!ibv_query_port(id->verbs, 1, &(struct ibv_port_attr){0}));
+	CHECK(!rdma_destroy_id(id));
+}
+
 /* ---- Between processes ---- */
 
 static void the_other_process(int to, int from, union bed_addr addr)
@@ -347,6 +362,7 @@ int main(void)
 		BED_TEST(addresses_of_no_route),
 		BED_TEST(listening_without_binding),
 		BED_TEST(connections_do_not_listen),
+		BED_TEST(devices_are_the_ids_own),
 		BED_TEST(ports_are_shared_by_processes),
 	};
 
