@@ -162,18 +162,19 @@ static int source_of(const struct cm_id *id, const struct sockaddr *dst,
 	struct sockaddr_storage to;
 	socklen_t len = sizeof(*src);
 	char what[INET6_ADDRSTRLEN];
-	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), err;
+	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int err = 0;
 
 	if (fd < 0)
 		return vb_fail_minus1(VB_RULE_CM_DESCRIPTORS, "id %p: %s", (const void *)id,
 				      strerror(errno));
+	memset(src, 0, sizeof(*src));
 	memset(&to, 0, sizeof(to));
 	memcpy(&to, dst, cm_addr_len(dst));
 	cm_addr_set_port((struct sockaddr *)&to, DISCARD);
-	err = connect(fd, (struct sockaddr *)&to, cm_addr_len(dst)) ||
-			      getsockname(fd, (struct sockaddr *)src, &len)
-		      ? errno
-		      : 0;
+	if (connect(fd, (struct sockaddr *)&to, cm_addr_len(dst)) ||
+	    getsockname(fd, (struct sockaddr *)src, &len))
+		err = errno ? errno : ENETUNREACH;
 	close(fd);
 	if (err)
 		return vb_fail_minus1(VB_RULE_CM_NO_ROUTE, "id %p: %s: %s", (const void *)id,

@@ -128,6 +128,17 @@ static int look_up(const char *node, const char *service, const struct rdma_addr
 	return err;
 }
 
+static void free_one(struct rdma_addrinfo *rai)
+{
+	free(rai->ai_src_addr);
+	free(rai->ai_dst_addr);
+	free(rai->ai_src_canonname);
+	free(rai->ai_dst_canonname);
+	free(rai->ai_route);
+	free(rai->ai_connect);
+	free(rai);
+}
+
 int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_addrinfo *hints,
 		     struct rdma_addrinfo **res)
 {
@@ -150,7 +161,7 @@ int rdma_getaddrinfo(const char *node, const char *service, const struct rdma_ad
 	if (!err)
 		err = add_hints(hints, rai);
 	if (err) {
-		rdma_freeaddrinfo(rai);
+		free_one(rai);
 		return err;
 	}
 	*res = rai;
@@ -163,13 +174,7 @@ void rdma_freeaddrinfo(struct rdma_addrinfo *res)
 		struct rdma_addrinfo *rai = res;
 
 		res = rai->ai_next;
-		free(rai->ai_src_addr);
-		free(rai->ai_dst_addr);
-		free(rai->ai_src_canonname);
-		free(rai->ai_dst_canonname);
-		free(rai->ai_route);
-		free(rai->ai_connect);
-		free(rai);
+		free_one(rai);
 	}
 }
 
