@@ -52,8 +52,10 @@ static uint32_t busy(const struct vb_rc_resp *rs)
 {
 	uint32_t n = 0;
 
+	/* A request that comes again while its answer is on the way takes none of the next one's.
+	 */
 	for (int i = 0; i < VB_RD_ATOMIC_MAX; i++)
-		n += rs->res[i].todo;
+		n += rs->res[i].todo && !rs->res[i].answered;
 	return n;
 }
 
@@ -253,6 +255,7 @@ static enum vb_verdict answer_read(const struct run *r, struct vb_rd_res *res)
 	p->target = target;
 	res->next++;
 	res->todo = !last;
+	res->answered = res->answered || last;
 	return VB_V_ACCEPTED;
 }
 
@@ -288,6 +291,7 @@ bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct v
 			answer(qp, VB_OP_ATOMIC_ACK, VB_POS_ONLY, res->first, res->msn, out)
 				->atomic_orig = res->old;
 			res->todo = false;
+			res->answered = true;
 		} else if (answer_read(&r, res)) {
 			vb_rc_resp_read_fault(rs, qp, vb_psn_add(res->first, res->next), out);
 		}

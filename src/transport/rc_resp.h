@@ -45,6 +45,7 @@ struct vb_rd_res {
 	uint64_t old;	 /* result of an atomic */
 	uint32_t msn;
 	bool todo;     /* responses are to be sent */
+	bool answered; /* they were, once: whoever asked may have gone on */
 	uint32_t from; /* first packet of this sending, by count from first */
 	uint32_t next; /* next packet to send */
 };

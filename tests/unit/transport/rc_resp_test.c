@@ -477,6 +477,23 @@ static void test_resources(void **state)
 	assert_int_equal(answer()->atomic_orig, 14);
 }
 
+/* One that comes again before its second answer has left: its asker has the first, and goes on. */
+static void test_again_takes_no_resource(void **state)
+{
+	struct vb_packet first[4];
+
+	setup(VB_MSG_FETCH_ADD);
+	for (int i = 0; i < 4; i++) {
+		first[i] = packet(VB_POS_ONLY);
+		first[i].psn = (first[i].psn + (uint32_t)i) & 0xffffff;
+		assert_int_equal(give_next(VB_POS_ONLY, 0), VB_V_ACCEPTED);
+		assert_non_null(answer());
+	}
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(give(&first[i]), VB_V_DUPLICATE);
+	assert_int_equal(give_next(VB_POS_ONLY, 0), VB_V_ACCEPTED);
+}
+
 static void test_read_again(void **state)
 {
 	struct vb_packet pkt;
@@ -612,6 +629,7 @@ int main(void)
 		cmocka_unit_test(test_answers_in_order_wrapped),
 		cmocka_unit_test(test_atomic_once),
 		cmocka_unit_test(test_resources),
+		cmocka_unit_test(test_again_takes_no_resource),
 		cmocka_unit_test(test_read_again),
 		cmocka_unit_test(test_read_again_restarts_later),
 		cmocka_unit_test(test_read_key_goes),
