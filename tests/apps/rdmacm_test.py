@@ -19,14 +19,14 @@ with netns.Link() as link:
     for address in ("127.0.0.1", "::1", "10.77.0.1", "fd77::1"):
         for name, server, client, options in cm_cases.cases(address):
             table.run(f"{name} at {address}", server, client, where=(one, one), **options)
-    for address in ("10.77.0.1", "fd77::1"):
-        for name, server, client, options in cm_cases.cases(address):
+    for address, other in (("10.77.0.1", "10.77.0.2"), ("fd77::1", "fd77::2")):
+        for name, server, client, options in cm_cases.cases(address, other):
             table.run(f"{name} to {address}", server, client, where=(one, two), **options)
     for where, kind in (((one, one), "within a host"), ((one, two), "between hosts")):
         for name, server, client, options in cm_cases.others("10.77.0.1"):
             table.run(f"{name}, {kind}", server, client, where=where, **options)
     # As an ordinary user, from an installed copy.
-    for name, server, client, options in cm_cases.cases("10.77.0.1"):
+    for name, server, client, options in cm_cases.cases("10.77.0.1", "10.77.0.2"):
         table.run(f"{name}, both as nobody", server, client, where=(one, two), nobody=True,
                   **options)
 table.finish()

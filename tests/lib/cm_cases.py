@@ -9,8 +9,11 @@ IB = 0x13f
 JOB = ["--thread", "--ioengine=rdma", f"--port={FIO}", "--bs=64k", "--size=16m", "--iodepth=8"]
 
 
-def cases(address):
-    """(name, server, client, options of cmpairs.run) for one address of the server"""
+def cases(address, other=None):
+    """(name, server, client, options of cmpairs.run) for one address of the server
+
+    other: the client's, where that is another host
+    """
     def rping(*more):
         return (f"rping {' '.join(more)}", ["rping", "-s", "-a", address, *more],
                 ["rping", "-c", "-a", address, *more], {"port": RPING})
@@ -32,6 +35,12 @@ def cases(address):
         yield (f"udaddy {' '.join(more)}", ["udaddy", "-b", address, *more],
                ["udaddy", "-s", address, *more],
                {"port": RPING, "space": 2 if "0x2" in more else cmpairs.UDP})
+    if address not in ("127.0.0.1", "::1"):
+        group = "ff05::7:1" if ":" in address else "239.1.2.1"
+        mckey = ["mckey", "-m", group, "-b"]
+        for more in ([], ["-c", "2", "-C", "20"], ["-o"]):
+            yield (f"mckey {' '.join(more)}", [*mckey, address, *(more if "-o" not in more else [])],
+                   [*mckey, other or address, "-s", *more], {"ready": cmpairs.takes_part})
     yield ("cmtime -c 50", ["cmtime", "-b", address, "-c", "50"],
            ["cmtime", "-s", address, "-c", "50"], {"port": UCMA, "serves_on": True})
     yield ("rdma_client", ["rdma_server", "-s", address], ["rdma_client", "-s", address],

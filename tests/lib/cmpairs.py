@@ -14,7 +14,7 @@ BUILD = os.environ.get("VB_BUILD") or os.path.join(pairs.SOURCE, "build")
 TCP, UDP = 0x106, 0x111
 
 
-def launcher(nobody=False):
+def launcher(nobody=False, env=None):
     """What stands before a program: verbena run, of the installed copy as uid 65534."""
     if not nobody:
         return [os.path.join(BUILD, "bin", "verbena"), "run", "--"]
@@ -23,7 +23,7 @@ def launcher(nobody=False):
                             stdout=subprocess.PIPE).stdout.strip()
     command = ["env", "-i", "-C", "/", f"PATH={prefix}/bin:/usr/bin:/bin:/usr/sbin:/sbin",
                "HOME=/nonexistent", "LC_ALL=C"]
-    command += [f"{name}={value}" for name, value in os.environ.items()
+    command += [f"{name}={value}" for name, value in {**os.environ, **(env or {})}.items()
                 if name.startswith("VERBENA_")]
     if os.getuid() == 0:
         command += ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
@@ -49,7 +49,7 @@ class End:
     def __init__(self, argv, namespace=None, nobody=False, env=None):
         self.argv = argv
         self.out = tempfile.TemporaryFile()
-        self.child = subprocess.Popen([*inside(namespace), *launcher(nobody), *argv],
+        self.child = subprocess.Popen([*inside(namespace), *launcher(nobody, env), *argv],
                                       stdin=subprocess.DEVNULL, stdout=self.out,
                                       stderr=subprocess.STDOUT, env={**os.environ, **(env or {})},
                                       start_new_session=True)
@@ -96,7 +96,14 @@ def receives(namespace, _, port):
     return re.search(rf"^ *\d+: [0-9A-F]+:{port:04X} ", rows, re.M) is not None
 
 
-def run(server, client, *, port, space=TCP, where=(None, None), nobody=False, serves_on=False,
+def takes_part(namespace, *_):
+    """Whether a process there is in a multicast group"""
+    names = subprocess.run([*inside(namespace), "cat", "/proc/net/unix"], check=True, text=True,
+                           errors="replace", stdout=subprocess.PIPE).stdout
+    return re.search(r"@verbena/[^/]+/mcast/", names) is not None
+
+
+def run(server, client, *, port=0, space=TCP, where=(None, None), nobody=False, serves_on=False,
         timeout=60, env=None, check=None, ready=listens):
     """One pair. "" where all went well, else what did not.
 
