@@ -107,7 +107,9 @@ static int get_agent(struct vb_context *ctx, struct vb_agent **out)
 
 bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid)
 {
-	return vb_reach(agent->device, gid, IBV_GID_TYPE_ROCE_V2) != VB_REACH_WIRE;
+	enum vb_reach reach = vb_reach(agent->device, gid, IBV_GID_TYPE_ROCE_V2);
+
+	return reach == VB_REACH_LOCAL || reach == VB_REACH_INSIDE;
 }
 
 bool vb_agent_local(struct ibv_context *context, const uint8_t *gid)
@@ -352,7 +354,10 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 
 	pthread_mutex_lock(&id->agent->lock);
 	id->unsent = false;
-	if (id->listening || !step(id, msg, &out))
+	if (path &&
+	    vb_reach(id->agent->device, path->peer_gid, IBV_GID_TYPE_ROCE_V2) == VB_REACH_NONE)
+		err = -ENETUNREACH;
+	else if (id->listening || !step(id, msg, &out))
 		err = -EINVAL;
 	if (!err && path) {
 		id->path = *path;
@@ -568,13 +573,17 @@ static bool request(struct vb_agent *agent, const struct vb_cm_msg *msg,
 	return true;
 }
 
-static bool answer(struct vb_agent *agent, const struct vb_cm_msg *msg)
+static bool answer(struct vb_agent *agent, const struct vb_cm_msg *msg,
+		   const struct vb_udp_datagram *d)
 {
 	uint32_t number = msg->attr == VB_CM_SIDR_REP ? msg->local_id : msg->remote_id;
 	struct vb_agent_id *id = vb_idtable_lookup(&agent->ids, number & (VB_AGENT_IDS - 1));
 
 	if (!id || id->conn.local_id != number)
 		return false;
+	/* Numbers can be guessed; what comes from elsewhere is not the peer's. */
+	if (memcmp(id->path.peer_gid, d->src_gid, sizeof(d->src_gid)) != 0)
+		return true;
 	run(id, msg);
 	return true;
 }
@@ -588,11 +597,12 @@ void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
 	bool mine = false;
 
 	if (op->service != VB_SVC_UD || pkt->qkey != VB_CM_QKEY ||
-	    !vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
+	    !vb_cm_parse(pkt->payload, pkt->payload_len, &msg) ||
+	    (from_network && !vb_reach_by_udp()))
 		return;
 	if (agent) {
 		pthread_mutex_lock(&agent->lock);
-		mine = vb_cm_to_service(&msg) ? request(agent, &msg, d) : answer(agent, &msg);
+		mine = vb_cm_to_service(&msg) ? request(agent, &msg, d) : answer(agent, &msg, d);
 		pthread_mutex_unlock(&agent->lock);
 	}
 	if (mine || (from_network && vb_agent_pass(engine, d, pkt) != VB_WIRE_REFUSED))

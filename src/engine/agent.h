@@ -93,7 +93,7 @@ int vb_agent_listen(struct vb_agent_id *id);
  * @msg:    msg->attr says what: REQ, REP, RTU, REJ, MRA, DREQ (or DREP, where the peer has begun),
  *          SIDR_REQ, SIDR_REP; ids and tid are filled in
  * @path:   REQ, SIDR_REQ: where to; else NULL
- * Return:  0, -EINVAL: not in this state
+ * Return:  0; -EINVAL: not in this state; -ENETUNREACH: not by the carrier that is allowed
  */
 int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb_agent_path *path);
 

@@ -38,7 +38,13 @@ static bool is_ud(const struct cm_id *id)
 
 static int send_msg(struct cm_id *id, struct vb_cm_msg *msg, const struct vb_agent_path *path)
 {
-	if (!id->agent || vb_agent_send(id->agent, msg, path))
+	int err = id->agent ? vb_agent_send(id->agent, msg, path) : -EINVAL;
+
+	if (err == -ENETUNREACH)
+		return vb_fail_minus1(VB_RULE_CM_NO_ROUTE,
+				      "id %p: packets are not allowed (VERBENA_CARRIER)",
+				      (void *)id);
+	if (err)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p: the connection is %s", (void *)id,
 				      id->agent ? "not at this point" : "not begun");
 	return 0;

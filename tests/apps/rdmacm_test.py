@@ -25,6 +25,18 @@ with netns.Link() as link:
     for where, kind in (((one, one), "within a host"), ((one, two), "between hosts")):
         for name, server, client, options in cm_cases.others("10.77.0.1"):
             table.run(f"{name}, {kind}", server, client, where=where, **options)
+    for carrier in ("local", "udp"):
+        table.run(f"rping within a host by {carrier}", ["rping", "-s", "-a", "10.77.0.1", "-C", "5"],
+                  ["rping", "-c", "-a", "10.77.0.1", "-C", "5", "-V"], where=(one, one),
+                  port=cm_cases.RPING, env={"VERBENA_CARRIER": carrier})
+    # Another host's address is not taken for a listener of this one's.
+    alone = {"VERBENA_CARRIER": "local", "VERBENA_EXPLAIN": "1"}
+    server = cmpairs.End(["rping", "-s", "-a", "0.0.0.0"], one, env=alone)
+    client = cmpairs.End(["ucmatose", "-s", "10.77.0.2", "-p", str(cm_cases.RPING)], one, env=alone)
+    client.wait(60)
+    table.say("no way to another host by the local carrier", "" if "[cm-no-route]" in client.said()
+              else client.said())
+    server.kill()
     # As an ordinary user, from an installed copy.
     for name, server, client, options in cm_cases.cases("10.77.0.1", "10.77.0.2"):
         table.run(f"{name}, both as nobody", server, client, where=(one, two), nobody=True,

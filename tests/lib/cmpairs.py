@@ -151,9 +151,12 @@ class Table:
             if wrong:
                 wrong = f"pair {number} of {times}: {wrong}"
                 break
+        self.say(name, wrong, time.monotonic() - start)
+
+    def say(self, name, wrong, took=0):
+        """What is wrong about one line of the table, "" nothing"""
         self.tried += 1
-        print(f"{'FAILED' if wrong else 'ok    '} {time.monotonic() - start:6.2f} s  {name}",
-              flush=True)
+        print(f"{'FAILED' if wrong else 'ok    '} {took:6.2f} s  {name}", flush=True)
         if wrong:
             print(wrong, flush=True)
             self.failed.append(name)
