@@ -333,6 +333,7 @@ static const struct {
 	{"import-*", "memory tests"},
 	{"capture-file", "apps/capture_test"},
 	{"faults-*", "apps/faults_test"},
+	{"device-lost", "conform/faults_test"},
 	{"wc-unreachable*", "memory ladder tests: needs a host that forbids every step"},
 };
 
