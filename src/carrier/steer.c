@@ -2,6 +2,7 @@
 #include "carrier/steer.h"
 
 #include <errno.h>
+#include <string.h>
 #include <linux/filter.h>
 #include <sys/socket.h>
 
@@ -22,8 +23,12 @@ int vb_steer_attach(int fd, const struct vb_seat_row *rows, uint32_t n)
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, QPN_MASK),
 		BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, VB_BLOCK_BITS),
 	};
-	struct sock_fprog program = {.len = 3, .filter = code};
+	struct sock_fprog program;
 
+	/* With what lies between its members: the kernel is given all of it. */
+	memset(&program, 0, sizeof(program));
+	program.len = 3;
+	program.filter = code;
 	if (n > VB_SEAT_ROWS)
 		return -EINVAL;
 	for (uint32_t i = 0; i < n; i++) {
