@@ -9,6 +9,7 @@
 #include "carrier/udp.h"
 #include "engine/agent_impl.h"
 #include "engine/reach.h"
+#include "engine/thread.h"
 #include "engine/wire.h"
 #include "host/discover.h"
 
@@ -130,16 +131,8 @@ int vb_agent_fd(struct vb_engine *engine)
 
 static void set_timer(struct vb_agent *agent, uint64_t at)
 {
-	struct itimerspec spec = {0};
-
 	agent->next_ns = at;
-	if (at != VB_NEVER) {
-		spec.it_value.tv_sec = (time_t)(at / 1000000000u);
-		spec.it_value.tv_nsec = (long)(at % 1000000000u);
-		if (!at)
-			spec.it_value.tv_nsec = 1;
-	}
-	timerfd_settime(agent->timer_fd, TFD_TIMER_ABSTIME, &spec, NULL);
+	vb_thread_set_timer(agent->timer_fd, at);
 }
 
 /* After a step of its machine. */

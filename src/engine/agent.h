@@ -103,7 +103,7 @@ int vb_agent_data_came(struct vb_agent_id *id);
 /** vb_agent_state() - enum vb_cm_state of its connection now */
 int vb_agent_state(struct vb_agent_id *id);
 
-/** vb_agent_local() - Whether a GID is reached within this host */
+/** vb_agent_local() - Whether a GID is one of the device's own */
 bool vb_agent_local(struct ibv_context *context, const uint8_t *gid);
 
 #pragma GCC visibility pop

@@ -12,7 +12,7 @@
 #include "engine/wire.h"
 #include "host/liveness.h"
 
-static void set_timer(int fd, uint64_t at)
+void vb_thread_set_timer(int fd, uint64_t at)
 {
 	struct itimerspec spec = {0};
 
@@ -34,7 +34,7 @@ static void arm_timer(struct vb_engine *engine)
 
 	do {
 		at = atomic_load(&engine->next_ns);
-		set_timer(engine->timer_fd, at);
+		vb_thread_set_timer(engine->timer_fd, at);
 	} while (at != atomic_load(&engine->next_ns));
 }
 

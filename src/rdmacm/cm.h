@@ -82,7 +82,7 @@ struct cm_id {
 	pthread_cond_t acked;
 	uint32_t psn; /* the first that the peer is to send */
 	uint8_t tos, ack_timeout;
-	bool tos_set, ack_timeout_set, reuse, only6;
+	bool ack_timeout_set, reuse, only6;
 	uint8_t responder_resources, initiator_depth;
 	uint8_t retry_count, rnr_retry_count;
 	struct cm_peer peer;

@@ -11,7 +11,6 @@
 
 struct cm_group {
 	struct cm_group *next;
-	struct sockaddr_storage addr;
 	union ibv_gid mgid;
 	void *context;
 	bool attached, send_only;
@@ -108,7 +107,6 @@ static int join(struct cm_id *id, const struct sockaddr *addr, uint32_t flags, v
 		free(event);
 		return vb_fail_minus1(VB_RULE_CM_MEMORY, "a group");
 	}
-	memcpy(&g->addr, addr, cm_addr_len(addr));
 	cm_addr_gid(addr, g->mgid.raw);
 	g->context = context;
 	g->send_only = flags == RDMA_MC_JOIN_FLAG_SENDONLY_FULLMEMBER;

@@ -20,7 +20,6 @@ static int set_tos(struct cm_id *id, const void *value, size_t len)
 	if (want(len, sizeof(uint8_t), "RDMA_OPTION_ID_TOS"))
 		return -1;
 	id->tos = *(const uint8_t *)value;
-	id->tos_set = true;
 	id->path.traffic_class = id->tos;
 	return 0;
 }
