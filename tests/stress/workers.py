@@ -24,6 +24,10 @@ class Died(Exception):
     """The process ended instead of answering."""
 
 
+class Garbled(Exception):
+    """What it answers are not words."""
+
+
 def sanitized():
     """Is this build instrumented? Then all takes longer."""
     with open(os.path.join(BUILD, "CMakeCache.txt"), encoding="utf-8") as cache:
@@ -64,6 +68,8 @@ class Worker:
                 raise Died(self.obituary(of))
             self.buffer += data
         line, self.buffer = self.buffer.split(b"\n", 1)
+        if not line.isascii() or not line.split():
+            raise Garbled(f"pid {self.pid}: answers {line!r} to '{of}'")
         words = line.decode().split()
         return words[0], dict(word.split("=", 1) for word in words[1:] if "=" in word)
 
