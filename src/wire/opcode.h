@@ -17,6 +17,7 @@ enum vb_service {
 	VB_SVC_UC = 1,
 	VB_SVC_UD = 3,
 	VB_SVC_CNP = 4, /* no service: the packet that tells of congestion */
+	VB_SVC_XRC = 5,
 };
 
 /* The five requests come first and in the order of enum vb_msg_kind. */
@@ -47,7 +48,7 @@ enum vb_op_extra {
 	VB_EXTRA_INV,
 };
 
-/* Extension headers after the BTH, in the order they stand on the wire. */
+/* Extension headers after the BTH, in the order they stand on the wire but for the last. */
 enum vb_header {
 	VB_HDR_DETH = 1 << 0,	    /* 8 bytes */
 	VB_HDR_RETH = 1 << 1,	    /* 16 */
@@ -57,12 +58,13 @@ enum vb_header {
 	VB_HDR_IMM = 1 << 5,	    /* 4 */
 	VB_HDR_IETH = 1 << 6,	    /* 4 */
 	VB_HDR_RESERVED = 1 << 7,   /* 16, all zero */
+	VB_HDR_XRCETH = 1 << 8,	    /* 4; the first after the BTH */
 };
 
 #define VB_BTH_LEN  12
 #define VB_ICRC_LEN 4
-/* The longest header: BTH and AtomicETH. */
-#define VB_HDR_MAX 40
+/* The longest header: BTH, XRCETH and AtomicETH. */
+#define VB_HDR_MAX 44
 
 struct vb_op_row {
 	const char *name; /* NULL: no such opcode */
@@ -70,9 +72,9 @@ struct vb_op_row {
 	enum vb_op_kind kind;
 	enum vb_op_pos pos;
 	enum vb_op_extra extra;
-	uint8_t headers; /* bits of enum vb_header */
-	uint8_t length;	 /* bytes of BTH and extension headers */
-	bool payload;	 /* may carry data */
+	uint16_t headers; /* bits of enum vb_header */
+	uint8_t length;	  /* bytes of BTH and extension headers */
+	bool payload;	  /* may carry data */
 };
 
 /** vb_op_row() - What an opcode means

@@ -12,8 +12,12 @@
 #define BECN	0x40
 #define ACK_REQ 0x80
 
-static const uint8_t *parse_extensions(uint8_t headers, const uint8_t *p, struct vb_packet *pkt)
+static const uint8_t *parse_extensions(uint16_t headers, const uint8_t *p, struct vb_packet *pkt)
 {
+	if (headers & VB_HDR_XRCETH) {
+		pkt->xrc_srqn = vb_get24(p + 1);
+		p += 4;
+	}
 	if (headers & VB_HDR_DETH) {
 		pkt->qkey = vb_get32(p);
 		pkt->src_qpn = vb_get24(p + 5);
@@ -91,8 +95,12 @@ enum vb_parse vb_packet_parse(const uint8_t *bytes, size_t len, struct vb_packet
 	return VB_PARSE_OK;
 }
 
-static void build_extensions(uint8_t headers, const struct vb_packet *pkt, uint8_t *p)
+static void build_extensions(uint16_t headers, const struct vb_packet *pkt, uint8_t *p)
 {
+	if (headers & VB_HDR_XRCETH) {
+		vb_put32(p, pkt->xrc_srqn & 0xffffff);
+		p += 4;
+	}
 	if (headers & VB_HDR_DETH) {
 		vb_put32(p, pkt->qkey);
 		vb_put32(p + 4, pkt->src_qpn & 0xffffff);

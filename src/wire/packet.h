@@ -40,6 +40,8 @@ struct vb_packet {
 	uint16_t pkey;
 	uint32_t dest_qpn; /* 24 bits */
 	uint32_t psn;	   /* 24 bits */
+	/* XRCETH */
+	uint32_t xrc_srqn; /* 24 bits */
 	/* DETH */
 	uint32_t qkey;
 	uint32_t src_qpn; /* 24 bits */

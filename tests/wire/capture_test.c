@@ -35,7 +35,7 @@ static void same(const char *text, uint64_t value, bool has)
 static void compare(char field[FIELDS][40], const struct vb_packet *pkt, uint32_t icrc)
 {
 	const struct vb_op_row *op = vb_op_row(pkt->opcode);
-	uint8_t headers = op->headers;
+	uint16_t headers = op->headers;
 	bool address = headers & (VB_HDR_RETH | VB_HDR_ATOMIC);
 
 	same(field[0], pkt->opcode, true);

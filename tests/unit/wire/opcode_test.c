@@ -19,7 +19,10 @@ static void test_lengths(void **state)
 		{0x0e, 12}, {0x0f, 16}, {0x10, 16}, {0x11, 16}, {0x12, 24}, {0x13, 40}, {0x14, 40},
 		{0x16, 16}, {0x17, 16}, {0x20, 12}, {0x21, 12}, {0x22, 12}, {0x23, 16}, {0x24, 12},
 		{0x25, 16}, {0x26, 28}, {0x27, 12}, {0x28, 12}, {0x29, 16}, {0x2a, 28}, {0x2b, 32},
-		{0x64, 20}, {0x65, 24}, {0x81, 28},
+		{0x64, 20}, {0x65, 24}, {0x81, 28}, {0xa0, 16}, {0xa1, 16}, {0xa2, 16}, {0xa3, 20},
+		{0xa4, 16}, {0xa5, 20}, {0xa6, 32}, {0xa7, 16}, {0xa8, 16}, {0xa9, 20}, {0xaa, 32},
+		{0xab, 36}, {0xac, 32}, {0xad, 16}, {0xae, 12}, {0xaf, 16}, {0xb0, 16}, {0xb1, 16},
+		{0xb2, 24}, {0xb3, 44}, {0xb4, 44}, {0xb6, 20}, {0xb7, 20},
 	};
 	int known = 0;
 
@@ -37,6 +40,8 @@ static void test_lengths(void **state)
 		assert_true(row->length <= VB_HDR_MAX);
 		assert_int_equal(row->extra == VB_EXTRA_IMM, !!(row->headers & VB_HDR_IMM));
 		assert_int_equal(row->extra == VB_EXTRA_INV, !!(row->headers & VB_HDR_IETH));
+		assert_int_equal(row->service == VB_SVC_XRC && vb_op_is_request(row),
+				 !!(row->headers & VB_HDR_XRCETH));
 	}
 	assert_int_equal(known, sizeof(want) / sizeof(want[0]));
 }
@@ -59,6 +64,8 @@ static void test_find(void **state)
 	assert_int_equal(op, 0x00);
 	assert_true(vb_op_find(VB_SVC_RC, VB_OP_WRITE, VB_POS_LAST, VB_EXTRA_IMM, &op));
 	assert_int_equal(op, 0x09);
+	assert_true(vb_op_find(VB_SVC_XRC, VB_OP_SEND, VB_POS_ONLY, VB_EXTRA_INV, &op));
+	assert_int_equal(op, 0xb7);
 	assert_false(vb_op_find(VB_SVC_UC, VB_OP_READ, VB_POS_ONLY, VB_EXTRA_NONE, &op));
 	assert_false(vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_FIRST, VB_EXTRA_NONE, &op));
 	assert_false(vb_op_find(VB_SVC_RC, VB_OP_WRITE, VB_POS_ONLY, VB_EXTRA_INV, &op));

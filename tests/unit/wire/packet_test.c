@@ -22,6 +22,7 @@ static struct vb_packet full(uint8_t opcode, uint32_t payload_len)
 		.pkey = 0x8001,
 		.dest_qpn = 0x123456,
 		.psn = 0xfedcba,
+		.xrc_srqn = 0x765432,
 		.qkey = 0x11223344,
 		.src_qpn = 0x654321,
 		.va = 0x0102030405060708,
@@ -62,7 +63,7 @@ static void test_round_trip(void **state)
 		for (uint32_t len = 0; row && len <= (row->payload ? 9 : 0); len++) {
 			struct vb_packet want = full((uint8_t)op, len), got;
 			size_t total = whole((uint8_t)op, len, bytes, sizeof(bytes));
-			uint8_t headers = row->headers;
+			uint16_t headers = row->headers;
 
 			assert_int_equal(vb_packet_parse(bytes, total, &got), VB_PARSE_OK);
 			assert_int_equal(got.opcode, op);
@@ -73,6 +74,7 @@ static void test_round_trip(void **state)
 			assert_int_equal(got.psn, want.psn);
 			assert_int_equal(got.payload_len, len);
 			assert_ptr_equal(got.payload, bytes + row->length);
+			SAME(xrc_srqn, VB_HDR_XRCETH);
 			SAME(qkey, VB_HDR_DETH);
 			SAME(src_qpn, VB_HDR_DETH);
 			SAME(va, VB_HDR_RETH | VB_HDR_ATOMIC);
@@ -104,6 +106,29 @@ static void test_cnp(void **state)
 	assert_int_equal(vb_packet_build(&pkt, bytes, sizeof(bytes)), sizeof(want));
 	assert_memory_equal(bytes, want, sizeof(want));
 	assert_false(vb_op_is_request(vb_op_row(0x81)));
+}
+
+/* Which SRQ stands before what other requests have there: IBA A14.3.2. */
+static void test_xrc(void **state)
+{
+	static const uint8_t want[32] = {
+		0xac, 0, 0xff, 0xff, 0,	   0x12, 0x34, 0x56, 0x80, 0, 0,
+		7,    0, 0x76, 0x54, 0x32, 1,	 2,    3,    4,	   5, 6,
+		7,    8, 0xa1, 0xa2, 0xa3, 0xa4, 0,    0,    16,   0,
+	};
+	struct vb_packet pkt = {.opcode = 0xac,
+				.pkey = VB_PKEY_DEFAULT,
+				.ack_req = true,
+				.dest_qpn = 0x123456,
+				.psn = 7,
+				.xrc_srqn = 0x765432,
+				.va = 0x0102030405060708,
+				.rkey = 0xa1a2a3a4,
+				.dma_len = 4096};
+	uint8_t bytes[VB_HDR_MAX];
+
+	assert_int_equal(vb_packet_build(&pkt, bytes, sizeof(bytes)), sizeof(want));
+	assert_memory_equal(bytes, want, sizeof(want));
 }
 
 /* A packet cut anywhere is never read past its end; malloc so that ASan sees it. */
@@ -155,6 +180,9 @@ static void test_build_refused(void **state)
 
 	assert_int_equal(vb_packet_build(&pkt, bytes, 39), 0);
 	assert_int_equal(vb_packet_build(&pkt, bytes, 40), 40);
+	pkt.opcode = 0xb3;
+	assert_int_equal(vb_packet_build(&pkt, bytes, 43), 0);
+	assert_int_equal(vb_packet_build(&pkt, bytes, 44), 44);
 	pkt.opcode = 0xff;
 	assert_int_equal(vb_packet_build(&pkt, bytes, 40), 0);
 }
@@ -162,9 +190,9 @@ static void test_build_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_round_trip),    cmocka_unit_test(test_cnp),
-		cmocka_unit_test(test_short),	      cmocka_unit_test(test_refused),
-		cmocka_unit_test(test_build_refused),
+		cmocka_unit_test(test_round_trip), cmocka_unit_test(test_cnp),
+		cmocka_unit_test(test_xrc),	   cmocka_unit_test(test_short),
+		cmocka_unit_test(test_refused),	   cmocka_unit_test(test_build_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
