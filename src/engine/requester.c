@@ -32,6 +32,8 @@
 
 /* How long a receiver without receives is waited for where nothing is acknowledged. */
 #define PACE_NS 50000u
+/* How many of these looks a receiver gets where rnr_retry is spent. */
+#define RNR_LOOKS (VB_RNR_MOMENT_NS / PACE_NS)
 
 /* Answers "not ready" in a row before the next question waits longer. */
 #define RNR_STREAK 32u
@@ -428,7 +430,7 @@ static void ask_less_often(struct vb_sq *sq, enum vb_verdict verdict, struct vb_
 	next->deadline_ns += extra;
 }
 
-/* The same moment before a receiver that has taken messages is given up as not ready: two
+/* A moment likewise before a receiver that has taken messages is given up as not ready: two
  * programs that share a processor fall behind by whole time slices, which no adapter's peer does.
  * Programs that allow no retry (rnr_retry 0) rely on a receiver that keeps up. */
 static bool last_moment(struct vb_sq *sq, const struct vb_msg_result *res, struct vb_sq_step *next)
@@ -436,7 +438,7 @@ static bool last_moment(struct vb_sq *sq, const struct vb_msg_result *res, struc
 	if (res->verdict == VB_V_ACCEPTED)
 		sq->patience = VB_PATIENCE;
 	if (res->verdict != VB_V_RNR || sq->budget.rnr_left || !res->recv_before ||
-	    sq->budget.rnr_retry == VB_RNR_FOREVER || !sq->patience)
+	    sq->budget.rnr_retry == VB_RNR_FOREVER || sq->patience <= VB_PATIENCE - RNR_LOOKS)
 		return false;
 	sq->patience--;
 	*next = (struct vb_sq_step){.kind = VB_STEP_RETRY_AT, .deadline_ns = vb_now_ns() + PACE_NS};

@@ -8,8 +8,8 @@
 /* Payload bytes a verbs call moves itself; the rest is the engine thread's. */
 #define VB_RUN_BUDGET (4u << 20)
 
-/* UC, UD: looks at a receiver without receives before a message is lost. */
-#define VB_PATIENCE 5000u
+/* UC, UD: looks at a receiver without receives before a message is lost, 50 us apart. */
+#define VB_PATIENCE 20000u
 
 /** vb_requester_run() - Run a send queue as far as it goes
  * @qp:     QP, kept alive by the caller (the program's reference, or a grace section)

@@ -9,6 +9,9 @@
 #include "transport/verdict.h"
 
 #define VB_RNR_FOREVER 7
+/* How long a receiver that has kept up may be late beyond rnr_retry: a time slice of a loaded
+ * machine, or one wait of its own timer if that is longer. */
+#define VB_RNR_MOMENT_NS 250000000ull
 
 /* How often the head of a send queue may still be tried. Owned by the requester. */
 struct vb_rc_budget {

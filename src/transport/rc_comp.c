@@ -56,6 +56,7 @@ static void progress(const struct answer *a, struct vb_psn una)
 	skip_acknowledged(a);
 	sq->gone_back = false;
 	vb_rc_budget_progress(&sq->budget);
+	sq->last_rnr_ns = 0;
 	if (sq->rnr_wait)
 		return;
 	if (vb_rc_sq_in_flight(sq))
@@ -128,6 +129,34 @@ static enum vb_verdict on_ack(const struct answer *a)
 	return VB_V_ACCEPTED;
 }
 
+/* Of a request that has ended, or one that this very answer acknowledges. */
+static bool peer_took(const struct answer *a)
+{
+	const struct vb_rc_sq *sq = a->sq;
+
+	for (uint32_t i = sq->head; i != sq->started && !sq->peer_took; i++) {
+		const struct vb_rc_wqe *wqe = &a->ring[i & sq->attr.ring_mask];
+
+		if (!vb_psn_before(wqe->last, sq->una))
+			return false;
+		if (vb_rc_takes_receive(wqe))
+			return true;
+	}
+	return sq->peer_took;
+}
+
+/* rnr_retry is spent. A receiver that has taken messages gets a moment more. */
+static bool last_moment(const struct answer *a)
+{
+	struct vb_rc_sq *sq = a->sq;
+
+	if (!peer_took(a))
+		return false;
+	if (!sq->last_rnr_ns)
+		sq->last_rnr_ns = a->now_ns + VB_RNR_MOMENT_NS;
+	return a->now_ns < sq->last_rnr_ns;
+}
+
 static enum vb_verdict on_rnr(const struct answer *a)
 {
 	struct vb_rc_sq *sq = a->sq;
@@ -136,7 +165,7 @@ static enum vb_verdict on_rnr(const struct answer *a)
 		return again(a, VB_V_ACK_EARLY);
 	if (sq->rnr_wait)
 		return VB_V_ACK_STALE;
-	if (!vb_rc_budget_rnr(&sq->budget))
+	if (!vb_rc_budget_rnr(&sq->budget) && !last_moment(a))
 		return fail(a, VB_V_RNR, VB_WC_RNR_RETRY_EXC_ERR);
 	sq->rnr_wait = true;
 	vb_rc_sq_disarm(sq);

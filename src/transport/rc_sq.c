@@ -149,6 +149,7 @@ bool vb_rc_sq_retire(struct vb_rc_sq *sq, const struct vb_rc_wqe *ring, struct v
 		if (sq->head != sq->started && vb_psn_before(wqe->last, sq->una)) {
 			if (!vb_out_room(out))
 				return true;
+			sq->peer_took |= vb_rc_takes_receive(wqe);
 			complete(sq, wqe, VB_WC_SUCCESS, out);
 			continue;
 		}

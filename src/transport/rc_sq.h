@@ -93,15 +93,17 @@ struct vb_rc_sq {
 	struct vb_rc_budget budget; /* C */
 	struct vb_rc_window window; /* C */
 	uint64_t deadline_ns;	    /* R arms, C */
-	uint64_t probe_ns;	  /* likewise: when to send the oldest packet again, before that */
-	uint32_t probes;	  /* C: since something was acknowledged */
-	bool probe;		  /* C: send it now */
-	struct vb_psn probe_end;  /* R: what the first probe asked about ends here */
-	struct vb_rc_rtt rtt;	  /* R, C */
-	bool rnr_wait;		  /* C: deadline_ns is the end of the wait, nothing is sent */
-	bool gone_back;		  /* C: a gap at una was answered already */
-	bool blocked;		  /* R: the work request at started cannot be sent, see status */
-	bool drain_event;	  /* C: say when drained */
+	uint64_t probe_ns;	 /* likewise: when to send the oldest packet again, before that */
+	uint32_t probes;	 /* C: since something was acknowledged */
+	bool probe;		 /* C: send it now */
+	struct vb_psn probe_end; /* R: what the first probe asked about ends here */
+	struct vb_rc_rtt rtt;	 /* R, C */
+	bool peer_took;		 /* C: a receive of the peer was used and acknowledged */
+	uint64_t last_rnr_ns;	 /* C: when the moment beyond rnr_retry ends; 0: it has not begun */
+	bool rnr_wait;		 /* C: deadline_ns is the end of the wait, nothing is sent */
+	bool gone_back;		 /* C: a gap at una was answered already */
+	bool blocked;		 /* R: the work request at started cannot be sent, see status */
+	bool drain_event;	 /* C: say when drained */
 	enum vb_wc_status status; /* R, C: how the head ends in state ERR; then it is flush */
 };
 
@@ -115,6 +117,12 @@ struct vb_req_env {
 	enum vb_copy (*scatter)(void *ctx, uint32_t wqe, uint64_t offset, const void *bytes,
 				uint64_t length);
 };
+
+/** vb_rc_takes_receive() - Whether a work request uses up a receive of the peer */
+static inline bool vb_rc_takes_receive(const struct vb_rc_wqe *wqe)
+{
+	return wqe->kind == VB_MSG_SEND || wqe->with_imm;
+}
 
 /** vb_rc_sq_init() - An empty send queue in RTS */
 void vb_rc_sq_init(struct vb_rc_sq *sq, const struct vb_rc_sq_attr *attr);

@@ -50,13 +50,10 @@ def cases(address, other=None):
     yield ("rdma_xclient", ["rdma_xserver"], ["rdma_xclient", "-s", address], {"port": UCMA})
 
 
-def others(address, between=False):
+def others(address):
     """perftest with -R, qperf with -cm1, fio's rdma engine; as above, for an IPv4 address
 
     perftest's server listens anew for its second connection: its client may come before.
-
-    between: two hosts. fio's SENDs are left out there: it connects with rnr_retry 0, so that a
-    receiver which is late once ends them, and only within a host is it given a moment.
     """
     for operation in ("send", "write", "read", "atomic"):
         for measure in ("bw", "lat"):
@@ -71,7 +68,7 @@ def others(address, between=False):
                  "rc_compare_swap_mr", "ver_rc_fetch_add"):
         yield (f"qperf -cm1 {test}", ["qperf"], ["qperf", "-cm1", "-t", "1", address, test],
                {"port": 19765, "ready": cmpairs.accepts, "serves_on": True})
-    for verb in ("write", "read") if between else ("write", "read", "send"):
+    for verb in ("write", "read", "send"):
         yield (f"fio, {verb}", ["fio", "--name=receiver", "--rw=read", *JOB],
                ["fio", "--name=sender", "--rw=write", *JOB, f"--verb={verb}",
                 f"--hostname={address}"],

@@ -147,10 +147,39 @@ static void test_rnr(void **state)
 	assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
 	bed_run(&bed, 100);
 	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + 1).v);
-	/* rnr_retry is 1 and was spent. */
+	/* rnr_retry is 1 and was spent: a receiver that took a message has a moment more. */
+	for (uint64_t end = bed.now + VB_RNR_MOMENT_NS; bed.now < end;) {
+		assert_int_equal(bed_ack(&bed, 1, VB_AETH_RNR, 14), VB_V_RNR);
+		assert_int_equal(bed.sq.state, VB_SQ_RTS);
+		bed.now = bed.sq.deadline_ns;
+		assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+		bed_run(&bed, 100);
+	}
 	assert_int_equal(bed_ack(&bed, 1, VB_AETH_RNR, 14), VB_V_RNR);
 	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_RNR_RETRY_EXC_ERR);
 	assert_int_equal(bed_sent(&bed, 0)->wr_id, 101);
+}
+
+/* One that never took a message has not; what it acknowledges gives the moment anew. */
+static void test_rnr_last_moment(void **state)
+{
+	three_sends();
+	bed.sq.budget.rnr_left = 0;
+	assert_int_equal(bed_ack(&bed, 0, VB_AETH_RNR, 14), VB_V_RNR);
+	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_RNR_RETRY_EXC_ERR);
+
+	three_sends();
+	bed.sq.attr.rnr_retry = bed.sq.budget.rnr_retry = bed.sq.budget.rnr_left = 0;
+	for (uint32_t n = 1; n < 3; n++) {
+		assert_int_equal(bed_ack(&bed, n, VB_AETH_RNR, 0), VB_V_RNR);
+		assert_int_equal(bed.sq.state, VB_SQ_RTS);
+		/* 655 ms: longer than the moment. */
+		bed.now = bed.sq.deadline_ns;
+		assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+		bed_run(&bed, 100);
+	}
+	assert_int_equal(bed_ack(&bed, 2, VB_AETH_RNR, 0), VB_V_RNR);
+	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_RNR_RETRY_EXC_ERR);
 }
 
 static void test_read(void **state)
@@ -294,6 +323,7 @@ int main(void)
 		cmocka_unit_test(test_rnr_spends_no_retry),
 		cmocka_unit_test(test_nak_sequence_budget),
 		cmocka_unit_test(test_rnr),
+		cmocka_unit_test(test_rnr_last_moment),
 		cmocka_unit_test(test_read),
 		cmocka_unit_test(test_read_gap),
 		cmocka_unit_test(test_implied_loss),
