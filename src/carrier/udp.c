@@ -108,11 +108,17 @@ int vb_udp_bind(struct vb_udp *u)
 	return u->in[0] < 0 && u->in[1] < 0 ? err : 0;
 }
 
+void vb_udp_close_in(struct vb_udp *u, int which)
+{
+	if (u->in[which] >= 0)
+		close(u->in[which]);
+	u->in[which] = -1;
+}
+
 void vb_udp_close(struct vb_udp *u)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
-		if (u->in[v6] >= 0)
-			close(u->in[v6]);
+		vb_udp_close_in(u, v6);
 		for (int i = 0; i < VB_UDP_PORTS; i++)
 			if (u->out[v6][i] >= 0)
 				close(u->out[v6][i]);

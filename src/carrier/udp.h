@@ -84,6 +84,11 @@ int vb_udp_open(struct vb_udp *u);
  */
 int vb_udp_bind(struct vb_udp *u);
 
+/** vb_udp_close_in() - Close one of the sockets that receive
+ * @which: 0 IPv4, 1 IPv6
+ */
+void vb_udp_close_in(struct vb_udp *u, int which);
+
 /** vb_udp_close() - Close what is open */
 void vb_udp_close(struct vb_udp *u);
 

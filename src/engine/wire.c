@@ -11,6 +11,7 @@
 
 #include "base/settings.h"
 #include "base/rules.h"
+#include "base/step.h"
 #include "carrier/handed.h"
 #include "carrier/pcap.h"
 #include "engine/agent_wire.h"
@@ -33,6 +34,9 @@
 #define LIVELY_NS 1000000u
 /* Yields to a process whose queue is full. */
 #define PATIENCE 200
+
+/* Goes that empty a socket before it is closed: packets that keep coming are not waited for. */
+#define DRAINS 64
 
 /* What may leave at once, less than a socket buffer holds. */
 #define BURST_KIB 64u
@@ -144,25 +148,6 @@ int vb_wire_start(struct vb_engine *engine)
 		err = wire->bound;
 	pthread_mutex_unlock(&engine->thread_lock);
 	return err;
-}
-
-void vb_wire_close(struct vb_engine *engine)
-{
-	struct vb_wire *wire = atomic_exchange(&engine->wire, NULL);
-	struct vb_udp_burst *b;
-
-	if (!wire)
-		return;
-	while ((b = wire->bursts)) {
-		wire->bursts = b->next;
-		free(b);
-	}
-	vb_steer_close(engine, &wire->steer, &wire->udp);
-	vb_pcap_close(&wire->pcap);
-	vb_wire_faults_close(wire->faults);
-	pthread_mutex_destroy(&wire->send_lock);
-	pthread_mutex_destroy(&wire->receive_lock);
-	free(wire);
 }
 
 void vb_wire_forked(struct vb_engine *engine)
@@ -558,6 +543,47 @@ static void dispatch(struct vb_engine *engine, struct vb_udp_datagram *d, uint32
 		return;
 	for (uint32_t i = 0; i < n; i += BATCH)
 		dispatch_some(engine, d + i, n - i < BATCH ? n - i : BATCH, may_hand_over);
+}
+
+/* What waits in our sockets may be others', and would be lost with them. */
+static void close_in(struct vb_engine *engine, struct vb_wire *wire, int which)
+{
+	bool more = true;
+
+	VB_STEP(WIRE_CLOSES);
+	vb_steer_pass_on(engine, &wire->steer, &wire->udp, which);
+	for (int i = 0; i < DRAINS && more; i++) {
+		uint32_t token = vb_grace_enter(&engine->grace);
+		uint32_t n = vb_udp_receive(&wire->udp, which, &wire->inbox, &more);
+
+		dispatch(engine, wire->inbox.datagrams, n, true);
+		vb_grace_leave(&engine->grace, token);
+		more = more || n;
+	}
+	vb_udp_close_in(&wire->udp, which);
+}
+
+void vb_wire_close(struct vb_engine *engine)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+	struct vb_udp_burst *b;
+
+	if (!wire)
+		return;
+	vb_steer_leave(engine, &wire->steer);
+	close_in(engine, wire, 0);
+	close_in(engine, wire, 1);
+	atomic_store(&engine->wire, NULL);
+	while ((b = wire->bursts)) {
+		wire->bursts = b->next;
+		free(b);
+	}
+	vb_steer_close(engine, &wire->steer, &wire->udp);
+	vb_pcap_close(&wire->pcap);
+	vb_wire_faults_close(wire->faults);
+	pthread_mutex_destroy(&wire->send_lock);
+	pthread_mutex_destroy(&wire->receive_lock);
+	free(wire);
 }
 
 /* A message of another process. */

@@ -24,23 +24,25 @@ static bool wanted(void)
 	return vb_setting_number(NULL, "STEERING") && !vb_devices(&devices) && devices == 1;
 }
 
-/* Under the seats' lock: the program as the account is now. */
-static void set_program(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp)
+static void set_program_of(struct vb_engine *engine, int fd)
 {
 	struct vb_seat_row rows[VB_SEAT_ROWS];
 	uint32_t n = vb_seats_rows(registry(engine), rows);
 
-	steer->blocks = atomic_load(&engine->adapter->n_blocks);
-	for (int v6 = 0; v6 < 2; v6++) {
-		int fd = udp->in[v6];
+	if (fd < 0)
+		return;
+	if (!n)
+		vb_steer_detach(fd);
+	else if (vb_steer_attach(fd, rows, n))
+		vb_seats_void(registry(engine));
+}
 
-		if (fd < 0)
-			continue;
-		if (!n)
-			vb_steer_detach(fd);
-		else if (vb_steer_attach(fd, rows, n))
-			vb_seats_void(registry(engine));
-	}
+/* Under the seats' lock: the program as the account is now. */
+static void set_program(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp)
+{
+	steer->blocks = atomic_load(&engine->adapter->n_blocks);
+	set_program_of(engine, udp->in[0]);
+	set_program_of(engine, udp->in[1]);
 }
 
 /* Under both locks, after the sockets were bound. */
@@ -96,20 +98,29 @@ void vb_steer_grown(struct vb_engine *engine, struct vb_steer *steer, struct vb_
 	pthread_mutex_unlock(&steer->lock);
 }
 
+void vb_steer_leave(struct vb_engine *engine, struct vb_steer *steer)
+{
+	steer->leaving = steer->seated && vb_seats_lock(registry(engine), true);
+	steer->seated = false;
+	if (!steer->leaving)
+		return;
+	vb_seats_sweep(registry(engine));
+	vb_seats_leave(registry(engine));
+}
+
+void vb_steer_pass_on(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp,
+		      int which)
+{
+	if (steer->leaving)
+		set_program_of(engine, udp->in[which]);
+}
+
 void vb_steer_close(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp)
 {
-	bool locked = steer->seated && vb_seats_lock(registry(engine), true);
-
-	if (locked) {
-		vb_seats_sweep(registry(engine));
-		vb_seats_leave(registry(engine));
-		/* For those that stay: by the numbers they have when we are gone. */
-		set_program(engine, steer, udp);
-	}
 	vb_udp_close(udp);
-	if (locked)
+	if (steer->leaving)
 		vb_seats_unlock(registry(engine));
-	steer->seated = false;
+	steer->leaving = false;
 	pthread_mutex_destroy(&steer->lock);
 }
 

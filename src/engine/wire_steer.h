@@ -16,6 +16,7 @@ struct vb_udp;
 struct vb_steer {
 	pthread_mutex_t lock;
 	bool seated;
+	bool leaving;		       /* the seats are locked */
 	uint32_t blocks;	       /* of ours that the program knows */
 	_Atomic uint32_t seen, handed; /* packets since the last judgement */
 	uint32_t repairs;	       /* in a row that did not help */
@@ -31,6 +32,18 @@ int vb_steer_bind(struct vb_engine *engine, struct vb_steer *steer, struct vb_ud
 
 /** vb_steer_grown() - Have packets of new blocks of ours come here, too; often called */
 void vb_steer_grown(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp);
+
+/** vb_steer_leave() - The sockets are about to be closed
+ * Context: vb_steer_close() follows soon, others wait for it
+ */
+void vb_steer_leave(struct vb_engine *engine, struct vb_steer *steer);
+
+/** vb_steer_pass_on() - Tell the kernel what will be true once one of the sockets is closed
+ * @which: 0 IPv4, 1 IPv6
+ * Context: after vb_steer_leave(). Until it is closed others' packets come to it
+ */
+void vb_steer_pass_on(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp,
+		      int which);
 
 /** vb_steer_close() - Close the sockets */
 void vb_steer_close(struct vb_engine *engine, struct vb_steer *steer, struct vb_udp *udp);

@@ -5,18 +5,15 @@ the sender slows down; counted at both ends."""
 import os
 import re
 import shutil
-import socket
-import struct
 import subprocess
 import sys
-import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import hosts
 import netns
 import pairs
+import roce
 
-PORT = 4791
 MANY = 1 << 40
 # Of the packets that leave here and may be marked, some are. What may not is counted beside them.
 RULES = """
@@ -114,26 +111,6 @@ def programs():
               counter(link.names[1], "other") > 0))
 
 
-def cnp(source, dest, qpn):
-    """A packet that tells of congestion, as it goes to a socket; its ICRC last."""
-    bth = struct.pack(">BBHBBHI", 0x81, 0, 0xffff, 0x40, qpn >> 16, qpn & 0xffff, 0) + bytes(16)
-    ip = struct.pack(">BBHHHBBH4s4s", 0x45, 0xff, 20 + 8 + len(bth) + 4, 0, 0x4000, 0xff, 17,
-                     0xffff, socket.inet_aton(source), socket.inet_aton(dest))
-    udp = struct.pack(">HHHH", 0xc123, PORT, 8 + len(bth) + 4, 0xffff)
-    covered = bytearray(b"\xff" * 8 + ip + udp + bth)
-    covered[8 + 20 + 8 + 4] = 0xff
-    return bth + struct.pack("<I", zlib.crc32(covered))
-
-
-SEND = """
-import socket, sys
-s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.setsockopt(socket.IPPROTO_IP, 10, 2)  # IP_MTU_DISCOVER: no identification
-s.bind((sys.argv[1], 0xc123))
-s.sendto(bytes.fromhex(sys.argv[2]), ("10.77.0.1", 4791))
-"""
-
-
 def alive(ends):
     """Whether all of these processes run."""
     return all(end.poll() is None for end in ends)
@@ -166,7 +143,8 @@ def by_hand():
                 ("to no QP", "10.77.0.2", qpn ^ 0x40, {"rp_cnp_handled": 0, "rp_cnp_ignored": 0})):
             server.grown()
             packets = server.before["rcvd_pkts"]
-            inside(two, sys.executable, "-c", SEND, source, cnp(source, "10.77.0.1", to).hex())
+            inside(two, sys.executable, "-c", roce.SEND, source, "10.77.0.1",
+                   roce.packet(source, "10.77.0.1", roce.CNP, to, rest=bytes(16), flags=0x40).hex())
             # What was sent after it has come, so it has too.
             while server.read()["rcvd_pkts"] < packets + 2000 and alive(ends):
                 pass
