@@ -37,6 +37,8 @@ struct vb_agent_path {
 /* Beside enum vb_cm_what. */
 enum vb_agent_what {
 	VB_AGENT_REQUEST = 32, /* for a listener: a REQ or SIDR_REQ; id is new */
+	VB_AGENT_REMOVED,      /* the device, or its interface, is there no more */
+	VB_AGENT_ADDR_CHANGED, /* the interface has another Ethernet address */
 };
 
 struct vb_agent_event {
@@ -109,6 +111,12 @@ bool vb_agent_local(struct ibv_context *context, const uint8_t *gid);
 #pragma GCC visibility pop
 
 /* ---- For the engine ---- */
+
+/** vb_agent_device_news() - Tell all ids what has become of their device
+ * @what:   VB_AGENT_REMOVED, VB_AGENT_ADDR_CHANGED
+ * Context: any thread
+ */
+void vb_agent_device_news(struct vb_engine *engine, enum vb_agent_what what);
 
 /** vb_agent_close() - The engine ends */
 void vb_agent_close(struct vb_engine *engine);

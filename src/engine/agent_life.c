@@ -132,3 +132,24 @@ void vb_agent_life_close(struct vb_agent *agent)
 		free(life);
 	}
 }
+
+static int tell_id(void *object, void *arg)
+{
+	struct vb_agent_id *id = object;
+	struct vb_agent_event event = {.what = *(const enum vb_agent_what *)arg, .id = id};
+
+	if (!id->orphan)
+		id->handler(id->owner, &event);
+	return 0;
+}
+
+void vb_agent_device_news(struct vb_engine *engine, enum vb_agent_what what)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+
+	if (!agent)
+		return;
+	pthread_mutex_lock(&agent->lock);
+	vb_idtable_each(&agent->ids, tell_id, &what);
+	pthread_mutex_unlock(&agent->lock);
+}

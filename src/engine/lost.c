@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "engine/lost.h"
 
+#include "engine/agent.h"
 #include "engine/requester.h"
 #include "host/async.h"
 #include "host/layout.h"
@@ -28,6 +29,7 @@ void vb_engine_lose(struct vb_engine *engine)
 	if (atomic_exchange(&engine->lost, true))
 		return;
 	vb_engine_each_context(tell, engine);
+	vb_agent_device_news(engine, VB_AGENT_REMOVED);
 	for (uint32_t index = 0; index < VB_INDEXES; index++) {
 		uint32_t token = vb_grace_enter(&engine->grace);
 		struct vb_qp *qp = vb_sparse_get(&engine->qps, index);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "engine/agent.h"
 #include "host/async.h"
 #include "host/discover.h"
 #include "host/netwatch.h"
@@ -13,7 +14,8 @@
 /* What a port looks like. */
 struct look {
 	bool active;
-	uint32_t ifindex;
+	uint32_t ifindex; /* 0: the interface is gone */
+	uint8_t mac[6];
 	int n_gids;
 	struct vb_gid_entry gids[VB_GIDS_MAX];
 };
@@ -32,6 +34,7 @@ static void look(struct vb_device *dev, struct look *look)
 	if (!vb_device_port(dev, VB_PORT, &facts)) {
 		look->active = facts.attr.state == IBV_PORT_ACTIVE;
 		look->ifindex = facts.ifindex;
+		memcpy(look->mac, facts.mac, sizeof(look->mac));
 	}
 	look->n_gids = vb_device_gids(dev, VB_PORT, look->gids, VB_GIDS_MAX);
 	if (look->n_gids < 0)
@@ -117,6 +120,11 @@ void vb_port_watch_run(struct vb_engine *engine)
 		tell(engine, watch->now.active ? IBV_EVENT_PORT_ACTIVE : IBV_EVENT_PORT_ERR);
 	if (!same_gids(&watch->last, &watch->now))
 		tell(engine, IBV_EVENT_GID_CHANGE);
+	if (watch->last.ifindex && !watch->now.ifindex)
+		vb_agent_device_news(engine, VB_AGENT_REMOVED);
+	else if (watch->now.ifindex &&
+		 memcmp(watch->last.mac, watch->now.mac, sizeof(watch->now.mac)))
+		vb_agent_device_news(engine, VB_AGENT_ADDR_CHANGED);
 	watch->last = watch->now;
 }
 

@@ -241,6 +241,8 @@ void vb_port_facts_fill(const struct vb_device *dev, const struct vb_link *link,
 	attr->flags = VB_QPF_GRH_REQUIRED;
 	fill_speed(dev, link, facts);
 	facts->ifindex = link->ifindex;
+	if (link->has_mac)
+		memcpy(facts->mac, link->mac, sizeof(facts->mac));
 	memcpy(facts->ifname, link->name, sizeof(facts->ifname));
 	facts->netdev_mtu = link->mtu;
 }

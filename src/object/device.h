@@ -65,6 +65,7 @@ struct vb_port_facts {
 	uint16_t active_speed_ex; /* as attr.active_speed, but not cut to 8 bits */
 	uint32_t rate_mbps;	  /* width x speed */
 	uint32_t ifindex;	  /* 0: the interface is gone */
+	uint8_t mac[6];		  /* its Ethernet address, all zero where it has none */
 	char ifname[IF_NAMESIZE];
 	uint32_t netdev_mtu; /* bytes */
 };

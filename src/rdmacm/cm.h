@@ -72,7 +72,7 @@ struct cm_id {
 	const uint8_t *alive; /* reads 0 in a child made by fork */
 	bool sync;	      /* its channel is its own */
 	bool passive;	      /* came from a listener */
-	bool disconnect_told;
+	bool disconnect_told, removal_told;
 	struct cm_id *listener;		     /* passive; NULL once that is gone */
 	struct cm_id *children, *next_child; /* of a listener */
 	int backlog, waiting;		     /* listener: requests not yet accepted */

@@ -209,6 +209,16 @@ static void disconnected(struct cm_id *id)
 	cm_event_report(id, RDMA_CM_EVENT_DISCONNECTED, 0);
 }
 
+/* An id that is bound to no device has lost none; a removal is told once, and what comes first is
+ * the program's cue to destroy the id. */
+static void device_news(struct cm_id *id, int type)
+{
+	if (!id->device || id->removal_told)
+		return;
+	id->removal_told = type == RDMA_CM_EVENT_DEVICE_REMOVAL;
+	cm_event_report(id, type, 0);
+}
+
 void *cm_happened(void *owner, const struct vb_agent_event *ev)
 {
 	struct cm_id *id = owner;
@@ -234,6 +244,12 @@ void *cm_happened(void *owner, const struct vb_agent_event *ev)
 		break;
 	case VB_CM_TIMEWAIT_EXIT:
 		cm_event_report(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+		break;
+	case VB_AGENT_REMOVED:
+		device_news(id, RDMA_CM_EVENT_DEVICE_REMOVAL);
+		break;
+	case VB_AGENT_ADDR_CHANGED:
+		device_news(id, RDMA_CM_EVENT_ADDR_CHANGE);
 		break;
 	case VB_CM_SIDR_ANSWERED:
 		answered(id, ev->msg);
