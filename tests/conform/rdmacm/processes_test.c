@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections between two processes, and what one hears when the other rejects, leaves or dies. */
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
+#include <malloc.h>
 #include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -14,6 +16,13 @@
 #include <cmocka.h>
 
 #include "lib/cm_bed.h"
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define CONNECTIONS 500
+#else
+#define CONNECTIONS 5000
+#endif
+#define SERVERS 10
 
 static struct bed bed;
 
@@ -169,21 +178,61 @@ static void echoed(void)
 	CHECK(!rdma_dereg_mr(out) && !rdma_dereg_mr(back));
 }
 
+static void one_connection(const struct other *other)
+{
+	reach(other, RDMA_PS_TCP);
+	ask();
+	connected();
+	echoed();
+	CHECK(!rdma_disconnect(bed.client));
+	bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
+	bed_end_id(&bed.client);
+	CHECK(bed_quiet(bed.active));
+}
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* Bytes on the heap, which no other process has a part in. */
+static size_t heap(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return 0;
+#else
+	return mallinfo2().uordblks;
+#endif
+}
+
+/* Thousands leave nothing behind, also of servers that were killed, and the last one is as the
+ * first. */
 static void one_connection_after_another(void *arg)
 {
-	struct other other = start(ACCEPT, RDMA_PS_TCP);
+	int fds = 0;
+	size_t bytes = 0;
 
-	for (int i = 0; i < 200; i++) {
-		reach(&other, RDMA_PS_TCP);
-		ask();
-		connected();
-		echoed();
-		CHECK(!rdma_disconnect(bed.client));
-		bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
-		bed_end_id(&bed.client);
-		CHECK(bed_quiet(bed.active));
+	for (int server = 0; server < SERVERS; server++) {
+		struct other other = start(ACCEPT, RDMA_PS_TCP);
+
+		for (int i = 0; i < CONNECTIONS / SERVERS; i++)
+			one_connection(&other);
+		/* What is kept for a while, and for others' processes, is there by then. */
+		if (server == SERVERS / 2) {
+			fds = descriptors();
+			bytes = heap();
+		}
+		end(&other);
 	}
-	end(&other);
+	CHECK(descriptors() <= fds);
+	CHECK(heap() < bytes + (32 << 10));
 	rdma_destroy_event_channel(bed.active);
 }
 
