@@ -383,12 +383,15 @@ void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b)
 	give_back(wire, b);
 }
 
-void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b)
+bool vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
+	bool full;
 
 	leave(engine, wire, b);
+	full = b->full;
 	give_back(wire, b);
+	return !full;
 }
 
 bool vb_wire_not_ready(struct vb_engine *engine, uint32_t qpn)

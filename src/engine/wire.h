@@ -71,8 +71,10 @@ enum vb_wire_handed {
  */
 bool vb_wire_end(struct vb_engine *engine, struct vb_udp_burst *b);
 
-/** vb_wire_leave() - Send them as they are */
-void vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b);
+/** vb_wire_leave() - Send them as they are
+ * Return:  as vb_wire_end()
+ */
+bool vb_wire_leave(struct vb_engine *engine, struct vb_udp_burst *b);
 
 /** vb_wire_end_plain() - Send them, without faults */
 void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b);

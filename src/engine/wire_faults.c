@@ -98,12 +98,13 @@ void vb_wire_faults_close(struct vb_wire_faults *f)
 struct leaving {
 	struct vb_engine *engine;
 	struct vb_udp_burst *burst; /* NULL: none */
+	bool full;		    /* one found no room within the host */
 };
 
 static void send_leaving(struct leaving *l)
 {
-	if (l->burst)
-		vb_wire_leave(l->engine, l->burst);
+	if (l->burst && !vb_wire_leave(l->engine, l->burst))
+		l->full = true;
 	l->burst = NULL;
 }
 
@@ -244,7 +245,7 @@ static void send_one(struct leaving *l, struct vb_wire_faults *f, struct held *p
 }
 
 void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f,
-			 const struct vb_udp_burst *b)
+			 struct vb_udp_burst *b)
 {
 	struct vb_udp_datagram d;
 	struct leaving l = {.engine = engine};
@@ -259,6 +260,7 @@ void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f,
 		send_one(&l, f, &packet, &d.flow, vb_now_ns());
 	}
 	send_leaving(&l);
+	b->full = l.full;
 	arm(f);
 	pthread_mutex_unlock(&f->lock);
 }

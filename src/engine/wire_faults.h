@@ -22,9 +22,11 @@ struct vb_wire_faults *vb_wire_faults_open(int *timer);
 /** vb_wire_faults_close() - What is held back is lost; may be NULL */
 void vb_wire_faults_close(struct vb_wire_faults *faults);
 
-/** vb_wire_faults_send() - Send a burst's packets as the rules say */
+/** vb_wire_faults_send() - Send a burst's packets as the rules say
+ * @b:      Its full is set as vb_wire_end() wants it
+ */
 void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *faults,
-			 const struct vb_udp_burst *b);
+			 struct vb_udp_burst *b);
 
 /** vb_wire_faults_due() - Send what was held back long enough, and tell what became of the link
  * Context: any thread that holds no QP

@@ -50,7 +50,7 @@ def lines(one, two):
                [*both, "-s", "10.77.0.1"],
                {"where": where, "port": cm_cases.UCMA, "serves_on": True,
                 "times": (chosen.cycles + AT_ONCE - 1) // AT_ONCE,
-                "env": {"VERBENA_FAULTS": "drop=1%"}})
+                "env": {"VERBENA_FAULTS": "drop=1%;seed={number}"}})
 
 
 table = cmpairs.Table()
