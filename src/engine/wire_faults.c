@@ -244,8 +244,7 @@ static void send_one(struct leaving *l, struct vb_wire_faults *f, struct held *p
 	release(l, f, now, true);
 }
 
-void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f,
-			 struct vb_udp_burst *b)
+void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f, struct vb_udp_burst *b)
 {
 	struct vb_udp_datagram d;
 	struct leaving l = {.engine = engine};
