@@ -2,11 +2,11 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """All combinations of perftest's options, 20 times each, as uid 65534.
 
-    tests/soak/perftest.py [--times N] [--jobs N] [--pairs] [--part K/N] [--skip N]
+    tests/soak/perftest.py [--times N] [--jobs N] [--pairs] [--part K/N] [--skip N] [--only bw|lat]
 
 The whole takes hours: --part does every Nth case from the Kth, --pairs only those of
 tests/apps/perftest_test.py, in which any two options meet. --skip leaves out the first N of the
-bandwidth cases, where an earlier run ended.
+bandwidth cases, or with --only of that measure's, where an earlier run ended.
 """
 import argparse
 import os
@@ -23,13 +23,16 @@ options.add_argument("--jobs", type=int, default=3, help="of the bandwidth tools
 options.add_argument("--pairs", action="store_true")
 options.add_argument("--part", default="1/1")
 options.add_argument("--skip", type=int, default=0)
+options.add_argument("--only", choices=("bw", "lat"))
 chosen = options.parse_args()
 first, step = (int(number) for number in chosen.part.split("/"))
 AMOUNT = {"-n": "1600", "-a": "64", "-D": "2"}
 bad = 0
 for measure, at_once in (("bw", chosen.jobs), ("lat", 1)):
+    if chosen.only not in (None, measure):
+        continue
     cases = app_cases.perftest(measure, AMOUNT, everything=not chosen.pairs)[first - 1::step]
-    cases = cases[chosen.skip if measure == "bw" else 0:]
+    cases = cases[chosen.skip if measure == (chosen.only or "bw") else 0:]
     bad |= pairs.run_table(cases, "--as-nobody", "--timeout", "600", "--repeat", chosen.times,
                            jobs=at_once)
 sys.exit(bad)
