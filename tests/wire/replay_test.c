@@ -195,7 +195,7 @@ static void fill_memory(struct memory *m, const struct seen *request, bool secon
 
 static void same_data(struct memory *m, const struct vb_out_packet *p, const struct seen *s)
 {
-	uint8_t data[MTU];
+	uint8_t data[MTU] = {0};
 
 	if (p->from != VB_PAYLOAD_TARGET)
 		return;

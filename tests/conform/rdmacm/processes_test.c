@@ -17,7 +17,7 @@
 
 #include "lib/cm_bed.h"
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef VB_SANITIZED
 #define CONNECTIONS 500
 #else
 #define CONNECTIONS 5000
@@ -205,7 +205,7 @@ static int descriptors(void)
 /* Bytes on the heap, which no other process has a part in. */
 static size_t heap(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef VB_SANITIZED
 	return 0;
 #else
 	return mallinfo2().uordblks;
