@@ -71,7 +71,10 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 		free_agent(agent);
 		return NULL;
 	}
-	vb_agent_life_open(agent);
+	if (!vb_agent_life_open(agent)) {
+		free_agent(agent);
+		return NULL;
+	}
 	return agent;
 }
 
@@ -268,11 +271,11 @@ static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 	id->conn.due_ns = vb_now_ns() + FULL_NS;
 }
 
-/* From now on its peer is known: within the host its end will be seen. */
-static void watch_peer(struct vb_agent_id *id)
+/* From now on its peer is known: within the host its end will be seen. False: it has been. */
+static bool watch_peer(struct vb_agent_id *id)
 {
-	if (id->conn.remote_id && id->conn.state != VB_CM_SIDR_RCVD && id->inside)
-		vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
+	return !id->conn.remote_id || id->conn.state == VB_CM_SIDR_RCVD || !id->inside ||
+	       vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
 }
 
 /* Tell the owner; an orphan ends where there is nothing left to repeat. */
@@ -421,11 +424,11 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	else
 		vb_cm_take_sidr_req(&id->conn, msg);
 	list_hashed(id, msg);
-	watch_peer(id);
 	event.id = id;
 	event.path = &id->path;
 	id->handler = listener->handler;
-	id->owner = listener->handler(listener->owner, &event);
+	/* The dead ask for nothing. */
+	id->owner = watch_peer(id) ? listener->handler(listener->owner, &event) : NULL;
 	/* No room: it comes again, as a SYN does. */
 	if (!id->owner)
 		free_id(id);
@@ -452,7 +455,7 @@ static struct vb_agent_id *find_begun(struct vb_agent *agent, const struct vb_cm
 	return NULL;
 }
 
-static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
+static unsigned int take(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 {
 	struct vb_cm_out out;
 
@@ -460,9 +463,8 @@ static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
 	send_out(id, &out);
 	arm(id);
-	if (out.what == VB_CM_REPLY)
-		watch_peer(id);
 	tell(id, (int)out.what, msg);
+	return out.what;
 }
 
 /* Its process is gone: what it would have said at its end is said for it. */
@@ -485,7 +487,13 @@ static void die(struct vb_agent_id *id)
 	default:
 		return;
 	}
-	run(id, &msg);
+	take(id, &msg);
+}
+
+static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
+{
+	if (take(id, msg) == VB_CM_REPLY && !watch_peer(id))
+		die(id);
 }
 
 /* Numbers of those to be told: the table must not be changed while it is walked. */

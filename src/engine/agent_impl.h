@@ -110,11 +110,13 @@ void vb_agent_close_ports(struct vb_agent *agent);
 
 /* ---- Who is alive: agent_life.c; under the lock ---- */
 
-/** vb_agent_life_open() - Let others see our end */
-void vb_agent_life_open(struct vb_agent *agent);
+/** vb_agent_life_open() - Let others see our end; false where a system call fails */
+bool vb_agent_life_open(struct vb_agent *agent);
 
-/** vb_agent_life_watch() - See the end of the process of a block */
-void vb_agent_life_watch(struct vb_agent *agent, uint32_t block);
+/** vb_agent_life_watch() - See the end of the process of a block
+ * Return:  false: it has ended already
+ */
+bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block);
 
 /** vb_agent_life_event() - Something happened at a descriptor
  * @event:  As epoll_wait() gave it: the number may be another descriptor's by now

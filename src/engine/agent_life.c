@@ -41,14 +41,10 @@ static bool listen_on(struct vb_agent *agent, int fd)
 	       !epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, fd, &event);
 }
 
-void vb_agent_life_open(struct vb_agent *agent)
+bool vb_agent_life_open(struct vb_agent *agent)
 {
 	agent->life_fd = new_socket();
-	/* Without it the end of a process shows later, by what it does not answer. */
-	if (agent->life_fd >= 0 && !listen_on(agent, agent->life_fd)) {
-		close(agent->life_fd);
-		agent->life_fd = -1;
-	}
+	return agent->life_fd >= 0 && listen_on(agent, agent->life_fd);
 }
 
 static bool keep(struct vb_agent *agent, int fd, uint32_t block)
@@ -68,25 +64,29 @@ static bool keep(struct vb_agent *agent, int fd, uint32_t block)
 	return true;
 }
 
-void vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
+bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 {
 	struct sockaddr_un address;
 	socklen_t len;
+	bool there;
 	int fd;
 
 	if (!block || block == agent->engine->adapter->block[0])
-		return;
+		return true;
 	for (struct vb_agent_life *life = agent->lives; life; life = life->next)
 		if (life->block == block)
-			return;
+			return true;
 	fd = new_socket();
 	if (fd < 0)
-		return;
+		return true;
 	len = life_address(agent, block, &address);
-	if (connect(fd, (struct sockaddr *)&address, len))
-		close(fd);
-	else
+	if (!connect(fd, (struct sockaddr *)&address, len)) {
 		keep(agent, fd, block);
+		return true;
+	}
+	there = errno != ECONNREFUSED;
+	close(fd);
+	return there;
 }
 
 bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event, uint32_t *dead)

@@ -270,11 +270,76 @@ static void those_asked_die(void *arg)
 	rdma_destroy_event_channel(resolving);
 }
 
+/* ---- Requests of the dead ---- */
+
+/* Rejects one request, which must be the one that somebody waits for. */
+static void reject_last(int to)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+	struct rdma_cm_event *event;
+	uint16_t port;
+
+	bed_listen(&bed, RDMA_PS_TCP, &addr, 0);
+	port = ntohs(rdma_get_src_port(bed.listener));
+	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
+	event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	CHECK(event->param.conn.private_data && !strcmp(event->param.conn.private_data, "last"));
+	CHECK(!rdma_reject(event->id, NULL, 0));
+	_exit(0);
+}
+
+static void ask(const char *data)
+{
+	struct rdma_conn_param param = bed_param();
+
+	param.private_data = data;
+	param.private_data_len = 5;
+	bed.active = rdma_create_event_channel();
+	CHECK(bed.active);
+	bed_resolve(&bed);
+	bed_qp(bed.client);
+	CHECK(!rdma_connect(bed.client, &param));
+}
+
+/* A request waits in the socket of one that is stopped, and who made it is killed. */
+static void the_dead_ask_nothing(void *arg)
+{
+	int fds[2], status;
+	uint16_t port;
+	pid_t server, client;
+	char go;
+
+	CHECK(!pipe(fds));
+	server = fork();
+	if (!server)
+		reject_last(fds[1]);
+	CHECK(read(fds[0], &port, sizeof(port)) == sizeof(port));
+	bed.ps = RDMA_PS_TCP;
+	bed.addr = bed_loopback(AF_INET);
+	bed_set_port(&bed.addr, port);
+	CHECK(!kill(server, SIGSTOP) && waitpid(server, &status, WUNTRACED) == server);
+	client = fork();
+	if (!client) {
+		ask("dead");
+		CHECK(write(fds[1], "x", 1) == 1);
+		pause();
+	}
+	CHECK(read(fds[0], &go, 1) == 1);
+	CHECK(!kill(client, SIGKILL) && waitpid(client, NULL, 0) == client);
+	CHECK(!kill(server, SIGCONT));
+	ask("last");
+	CHECK(!rdma_ack_cm_event(bed_want(bed.active, RDMA_CM_EVENT_REJECTED, 28)));
+	CHECK(waitpid(server, &status, 0) == server && !status);
+	bed_end_id(&bed.client);
+	rdma_destroy_event_channel(bed.active);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BED_TEST(askers_die),
 		BED_TEST(those_asked_die),
+		BED_TEST(the_dead_ask_nothing),
 	};
 
 	run_only();
