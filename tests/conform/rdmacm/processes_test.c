@@ -231,7 +231,8 @@ static void one_connection_after_another(void *arg)
 		}
 		end(&other);
 	}
-	CHECK(descriptors() <= fds);
+	/* Those to a process that has died are closed a little later. */
+	CHECK(descriptors() < fds + SERVERS);
 	CHECK(heap() < bytes + (32 << 10));
 	rdma_destroy_event_channel(bed.active);
 }
