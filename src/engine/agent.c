@@ -67,11 +67,8 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 	agent->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	event.data.fd = agent->timer_fd;
 	if (agent->poll_fd < 0 || agent->timer_fd < 0 ||
-	    epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, agent->timer_fd, &event)) {
-		free_agent(agent);
-		return NULL;
-	}
-	if (!vb_agent_life_open(agent)) {
+	    epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, agent->timer_fd, &event) ||
+	    !vb_agent_life_open(agent)) {
 		free_agent(agent);
 		return NULL;
 	}
