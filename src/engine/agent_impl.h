@@ -4,6 +4,7 @@
 
 #include <pthread.h>
 #include <sys/epoll.h>
+#include <unistd.h>
 
 #include "base/idtable.h"
 #include "engine/agent.h"
@@ -88,6 +89,17 @@ struct vb_agent_id {
  */
 bool vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
 		       const uint8_t *mad, bool plain);
+
+/** vb_agent_close_fd() - Close what the thread is woken for
+ *
+ * Taken out first: a child between fork and its handler, or exec, holds the file too, and what
+ * happened to it would be reported by a number that is another file's here.
+ */
+static inline void vb_agent_close_fd(struct vb_agent *agent, int fd)
+{
+	epoll_ctl(agent->poll_fd, EPOLL_CTL_DEL, fd, NULL);
+	close(fd);
+}
 
 /** vb_agent_inside() - Whether a GID is reached within the host */
 bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid);

@@ -113,7 +113,7 @@ bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event
 			return true;
 		*dead = life->block;
 		*at = life->next;
-		close(fd);
+		vb_agent_close_fd(agent, fd);
 		free(life);
 		return true;
 	}

@@ -69,7 +69,7 @@ void vb_agent_release_port(struct vb_agent *agent, struct vb_agent_port *port)
 			*at = port->next;
 			break;
 		}
-	close(port->fd);
+	vb_agent_close_fd(agent, port->fd);
 	free(port);
 }
 

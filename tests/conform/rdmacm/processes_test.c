@@ -10,6 +10,8 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -283,6 +285,50 @@ static void the_other_is_killed(void *arg)
 	gone(&other);
 }
 
+/* As between fork and exec of any program: all our files are held, and no handler has run. */
+static pid_t hold_all_files(void)
+{
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (;;)
+			pause();
+	}
+	CHECK(pid > 0);
+	return pid;
+}
+
+/* What a child keeps of a dead one's connection is not taken for the next one's. */
+static void the_other_is_killed_while_a_child_holds_on(void *arg)
+{
+	struct other other = start(ACCEPT, RDMA_PS_TCP);
+	pid_t child;
+
+	reach(&other, RDMA_PS_TCP);
+	ask();
+	connected();
+	echoed();
+	child = hold_all_files();
+	end(&other);
+	bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
+	bed_end_id(&bed.client);
+	for (int i = 0; i < 3; i++) {
+		other = start(ACCEPT, RDMA_PS_TCP);
+		one_connection(&other);
+		reach(&other, RDMA_PS_TCP);
+		ask();
+		connected();
+		echoed();
+		CHECK(bed_quiet(bed.active));
+		CHECK(!rdma_disconnect(bed.client));
+		bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
+		bed_end_id(&bed.client);
+		end(&other);
+	}
+	CHECK(!kill(child, SIGKILL) && waitpid(child, NULL, 0) == child);
+}
+
 static void the_other_exits(void *arg)
 {
 	struct other other = start(ACCEPT_THEN_EXIT, RDMA_PS_TCP);
@@ -382,6 +428,7 @@ int main(void)
 		BED_TEST(one_connection_after_another),
 		BED_TEST(the_other_rejects),
 		BED_TEST(the_other_is_killed),
+		BED_TEST(the_other_is_killed_while_a_child_holds_on),
 		BED_TEST(the_other_exits),
 		BED_TEST(clients_die),
 		BED_TEST(datagrams_between_processes),
