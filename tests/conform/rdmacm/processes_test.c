@@ -233,7 +233,7 @@ static void one_connection_after_another(void *arg)
 		}
 		end(&other);
 	}
-	/* Those to processes that have died are closed later; one for each connection would be more. */
+	/* Those to the dead are closed later; one for each connection would be more. */
 	CHECK(descriptors() < fds + CONNECTIONS / SERVERS / 2);
 	CHECK(heap() < bytes + (32 << 10));
 	rdma_destroy_event_channel(bed.active);
