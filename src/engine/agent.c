@@ -452,16 +452,19 @@ static struct vb_agent_id *find_begun(struct vb_agent *agent, const struct vb_cm
 	return NULL;
 }
 
-static unsigned int take(struct vb_agent_id *id, const struct vb_cm_msg *msg)
+static enum vb_cm_what take(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 {
 	struct vb_cm_out out;
+	bool orphan;
 
 	id->unsent = false;
 	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
 	send_out(id, &out);
 	arm(id);
+	/* It may be gone after that. */
+	orphan = id->orphan;
 	tell(id, (int)out.what, msg);
-	return out.what;
+	return orphan ? VB_CM_NOTHING : out.what;
 }
 
 /* Its process is gone: what it would have said at its end is said for it. */
