@@ -12,6 +12,7 @@
 #include "carrier/udp.h"
 #include "engine/lost.h"
 #include "engine/port.h"
+#include "engine/thread.h"
 #include "engine/wire.h"
 
 /* One that waits for the next packet leaves without it after this long. */
@@ -131,7 +132,6 @@ static void leave(struct leaving *l, const struct held *h)
 
 static void arm(struct vb_wire_faults *f)
 {
-	struct itimerspec at = {.it_value = {0, 0}};
 	uint64_t due = VB_NEVER;
 
 	for (const struct held *h = f->held; h; h = h->next)
@@ -142,12 +142,8 @@ static void arm(struct vb_wire_faults *f)
 	if (f->went_down || f->fatal)
 		due = 1; /* at once */
 	atomic_store(&f->due_ns, due);
-	if (due != VB_NEVER) {
-		at.it_value.tv_sec = (time_t)(due / 1000000000u);
-		at.it_value.tv_nsec = (long)(due % 1000000000u);
-	}
 	if (f->timer_fd >= 0)
-		timerfd_settime(f->timer_fd, TFD_TIMER_ABSTIME, &at, NULL);
+		vb_thread_set_timer(f->timer_fd, due);
 }
 
 /* Under the lock. */
@@ -259,7 +255,7 @@ void vb_wire_faults_send(struct vb_engine *engine, struct vb_wire_faults *f, str
 		send_one(&l, f, &packet, &d.flow, vb_now_ns());
 	}
 	send_leaving(&l);
-	b->full = l.full;
+	b->full = b->full || l.full;
 	arm(f);
 	pthread_mutex_unlock(&f->lock);
 }

@@ -9,6 +9,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -155,6 +156,16 @@ void bed_listen(struct bed *bed, enum rdma_port_space ps, const union bed_addr *
 		bed->addr.v4.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	else if (addr->any.sa_family == AF_INET6 && IN6_IS_ADDR_UNSPECIFIED(&addr->v6.sin6_addr))
 		bed->addr.v6.sin6_addr = in6addr_loopback;
+}
+
+void bed_serve(struct bed *bed, enum rdma_port_space ps, int to)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+	uint16_t port;
+
+	bed_listen(bed, ps, &addr, 0);
+	port = ntohs(rdma_get_src_port(bed->listener));
+	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
 }
 
 struct rdma_cm_id *bed_resolve_id(const struct bed *bed, struct rdma_event_channel *channel)

@@ -59,6 +59,9 @@ struct bed {
  * @addr:   Where; its port becomes the one that was chosen
  */
 void bed_listen(struct bed *bed, enum rdma_port_space ps, const union bed_addr *addr, int backlog);
+/** bed_serve() - Listen at 127.0.0.1 and say to a process at the other end of a pipe at which port
+ */
+void bed_serve(struct bed *bed, enum rdma_port_space ps, int to);
 /** bed_resolve() - The client, its address and route resolved */
 void bed_resolve(struct bed *bed);
 /** bed_resolve_id() - Likewise for one more id on a channel */

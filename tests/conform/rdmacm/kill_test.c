@@ -220,12 +220,7 @@ static void askers_die(void *arg)
 
 static void answer_for_ever(int to)
 {
-	union bed_addr addr = bed_loopback(AF_INET);
-	uint16_t port;
-
-	bed_listen(&bed, RDMA_PS_TCP, &addr, 0);
-	port = ntohs(rdma_get_src_port(bed.listener));
-	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
+	bed_serve(&bed, RDMA_PS_TCP, to);
 	for (;;)
 		asked_hears(bed_next(bed.passive));
 }
@@ -275,13 +270,9 @@ static void those_asked_die(void *arg)
 /* Rejects one request, which must be the one that somebody waits for. */
 static void reject_last(int to)
 {
-	union bed_addr addr = bed_loopback(AF_INET);
 	struct rdma_cm_event *event;
-	uint16_t port;
 
-	bed_listen(&bed, RDMA_PS_TCP, &addr, 0);
-	port = ntohs(rdma_get_src_port(bed.listener));
-	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
+	bed_serve(&bed, RDMA_PS_TCP, to);
 	event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	CHECK(event->param.conn.private_data && !strcmp(event->param.conn.private_data, "last"));
 	CHECK(!rdma_reject(event->id, NULL, 0));

@@ -83,13 +83,9 @@ static void serve_one(enum serves how, struct rdma_cm_event *event)
 
 static void serve(enum serves how, enum rdma_port_space ps, int to)
 {
-	union bed_addr addr = bed_loopback(AF_INET);
 	struct rdma_cm_event *event;
-	uint16_t port;
 
-	bed_listen(&bed, ps, &addr, 0);
-	port = ntohs(rdma_get_src_port(bed.listener));
-	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
+	bed_serve(&bed, ps, to);
 	for (;;) {
 		event = bed_next(bed.passive);
 		switch (event->event) {

@@ -131,6 +131,13 @@ static void test_nak_sequence_budget(void **state)
 	assert_int_equal(bed_sent(&bed, 1)->status, VB_WC_WR_FLUSH_ERR);
 }
 
+static void wait_for_receiver(void)
+{
+	bed.now = bed.sq.deadline_ns;
+	assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
+	bed_run(&bed, 100);
+}
+
 static void test_rnr(void **state)
 {
 	three_sends();
@@ -143,17 +150,13 @@ static void test_rnr(void **state)
 	assert_int_equal(bed.out.count, 0);
 	assert_int_equal(bed_ack(&bed, 1, VB_AETH_RNR, 1), VB_V_ACK_STALE);
 	assert_int_equal(bed_ack(&bed, 1, VB_AETH_NAK, VB_NAK_SEQ), VB_V_ACK_STALE);
-	bed.now = bed.sq.deadline_ns;
-	assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
-	bed_run(&bed, 100);
+	wait_for_receiver();
 	assert_int_equal(bed_packet(&bed, 0)->hdr.psn, vb_psn(BED_PSN + 1).v);
 	/* rnr_retry is 1 and was spent: a receiver that took a message has a moment more. */
 	for (uint64_t end = bed.now + VB_RNR_MOMENT_NS; bed.now < end;) {
 		assert_int_equal(bed_ack(&bed, 1, VB_AETH_RNR, 14), VB_V_RNR);
 		assert_int_equal(bed.sq.state, VB_SQ_RTS);
-		bed.now = bed.sq.deadline_ns;
-		assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
-		bed_run(&bed, 100);
+		wait_for_receiver();
 	}
 	assert_int_equal(bed_ack(&bed, 1, VB_AETH_RNR, 14), VB_V_RNR);
 	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_RNR_RETRY_EXC_ERR);
@@ -174,9 +177,7 @@ static void test_rnr_last_moment(void **state)
 		assert_int_equal(bed_ack(&bed, n, VB_AETH_RNR, 0), VB_V_RNR);
 		assert_int_equal(bed.sq.state, VB_SQ_RTS);
 		/* 655 ms: longer than the moment. */
-		bed.now = bed.sq.deadline_ns;
-		assert_true(vb_rc_sq_timer(&bed.sq, bed.ring, bed.now));
-		bed_run(&bed, 100);
+		wait_for_receiver();
 	}
 	assert_int_equal(bed_ack(&bed, 2, VB_AETH_RNR, 0), VB_V_RNR);
 	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_RNR_RETRY_EXC_ERR);
