@@ -17,6 +17,7 @@
 #   --because RULE  as --refused, and one side must explain it by this rule
 #   --says TEXT     the client must print a line that holds TEXT, runs of blanks as one
 #   --env NAME=VAL  a VERBENA_ setting for both
+#   --preload FILE  a library that both load first
 #   --repeat N      N pairs one after the other; ends at the first that fails
 #   --timeout SEC   for each process; 60 if not said
 #   --host HOST     where the client connects, 127.0.0.1 if not said
@@ -64,6 +65,7 @@ pair_launcher() {
 	if [ "${1:-}" != nobody ]; then
 		launcher=("$VB_BUILD/bin/verbena" run --)
 		[ -x "${launcher[0]}" ] || { echo "${launcher[0]} is not built" && return 1; }
+		[ -z "$pair_preload" ] || launcher=(env "LD_PRELOAD=$pair_preload" "${launcher[@]}")
 		return
 	fi
 	prefix=$(vb_installed) || return
@@ -72,6 +74,7 @@ pair_launcher() {
 	for name in "${!VERBENA_@}"; do
 		launcher+=("$name=${!name}")
 	done
+	[ -z "$pair_preload" ] || launcher+=("LD_PRELOAD=$pair_preload")
 	if [ "$(id -u)" = 0 ]; then
 		launcher+=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
 			--inh-caps=-all --bounding-set=-all)
@@ -139,7 +142,7 @@ pair_verdict() {
 }
 
 pair_options() {
-	pair_user='' pair_root='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0 pair_slot=''
+	pair_user='' pair_root='' pair_because='' pair_says='' pair_refused=0 pair_repeat=1 pair_timeout=60 pair_host=127.0.0.1 pair_shown=0 pair_slot='' pair_preload=''
 	pair_there=() pair_here=()
 	while [ $# -gt 0 ]; do
 		case $1 in
@@ -152,6 +155,7 @@ pair_options() {
 		--show) pair_shown=1 ;;
 		--says) pair_says=$2 && shift ;;
 		--env) export "${2?}" && shift ;;
+		--preload) pair_preload=$2 && shift ;;
 		--repeat) pair_repeat=$2 && shift ;;
 		--timeout) pair_timeout=$2 && shift ;;
 		--host) pair_host=$2 && shift ;;
