@@ -14,7 +14,8 @@
 
 #define VB_CLOCK_FASTER 16
 
-int gettimeofday(struct timeval *restrict time, void *restrict zone)
+__attribute__((visibility("default"))) int gettimeofday(struct timeval *restrict time,
+							void *restrict zone)
 {
 	struct timespec now;
 	long long us;
