@@ -69,6 +69,7 @@ void vb_port_watch_open(struct vb_engine *engine)
 		free(watch);
 		return;
 	}
+	vb_devices_attend();
 	look(dev, &watch->last);
 	engine->port = watch;
 }
@@ -77,6 +78,7 @@ void vb_port_watch_close(struct vb_engine *engine)
 {
 	if (!engine->port)
 		return;
+	vb_devices_leave();
 	close(engine->port->fd);
 	free(engine->port);
 	engine->port = NULL;

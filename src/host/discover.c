@@ -10,6 +10,7 @@
 #include "base/forkguard.h"
 #include "base/settings.h"
 #include "host/netdev.h"
+#include "host/netwatch.h"
 
 #define DEFAULT_NAME "verbena0"
 #define PROBLEMS_MAX 16
@@ -29,6 +30,8 @@ static struct {
 	struct vb_device device[VB_DEVICES_MAX];
 	struct port port[VB_DEVICES_MAX][2];
 	_Atomic uint8_t whole[VB_DEVICES_MAX];
+	struct vb_netnews news;
+	bool holds[VB_DEVICES_MAX]; /* what is known, unless there is news */
 	char problem[PROBLEMS_MAX][160];
 	size_t n_problems;
 } all;
@@ -231,6 +234,25 @@ bool vb_device_is(const struct ibv_device *ibv)
 	return false;
 }
 
+void vb_devices_attend(void)
+{
+	pthread_mutex_t *lock = vb_fork_lock(VB_FORK_LOCK_DEVICES);
+
+	pthread_mutex_lock(lock);
+	vb_netnews_begin(&all.news);
+	memset(all.holds, 0, sizeof(all.holds));
+	pthread_mutex_unlock(lock);
+}
+
+void vb_devices_leave(void)
+{
+	pthread_mutex_t *lock = vb_fork_lock(VB_FORK_LOCK_DEVICES);
+
+	pthread_mutex_lock(lock);
+	vb_netnews_end(&all.news);
+	pthread_mutex_unlock(lock);
+}
+
 /* The port now, with the devices' lock held. Where the kernel cannot be asked, what
  * was known last holds. */
 static const struct port *look(const struct vb_device *dev)
@@ -238,10 +260,16 @@ static const struct port *look(const struct vb_device *dev)
 	uint8_t whole = atomic_load(&all.whole[dev->index]) & 1;
 	struct port *now = &all.port[dev->index][whole];
 	struct port *next = &all.port[dev->index][!whole];
-	int err = vb_netdev_read(dev->ifindex, &next->link);
+	int err;
 
+	if (!vb_netnews_none(&all.news))
+		memset(all.holds, 0, sizeof(all.holds));
+	else if (all.holds[dev->index])
+		return now;
+	err = vb_netdev_read(dev->ifindex, &next->link);
 	if (err && err != -ENODEV)
 		return now;
+	all.holds[dev->index] = true;
 	memcpy(&next->gids, &now->gids, sizeof(next->gids));
 	vb_gid_table_update(&next->gids, &next->link);
 	atomic_store(&all.whole[dev->index], !whole);

@@ -12,7 +12,8 @@
  * Theory of operation
  *
  * Which devices there are is decided once per process, at the first question, from
- * settings and interfaces. What a port is now is asked at each call. All of this
+ * settings and interfaces. What a port is now is asked at each call, while devices are in
+ * use (vb_devices_attend()) only of what the kernel has announced to have changed. All of this
  * works in a child made by fork too, which keeps the devices (a program may open in
  * the child what it listed in the parent) but shares nothing else with its parent.
  */
@@ -41,6 +42,15 @@ struct vb_device *vb_device_find(const char *name);
  * Return:  a sentence for people, NULL past the last
  */
 const char *vb_devices_problem(size_t index);
+
+/** vb_devices_attend() - Devices are in use: listen to what the kernel announces
+ *
+ * A look at an interface costs some 45 us, and a program that connects looks at each address.
+ */
+void vb_devices_attend(void);
+
+/** vb_devices_leave() - Undo one vb_devices_attend() */
+void vb_devices_leave(void);
 
 /** vb_device_is() - Whether a pointer is one of the devices */
 bool vb_device_is(const struct ibv_device *ibv);

@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/forkguard.h"
+
 /* An announcement is about one link or address; a longer one is taken as lost. */
 #define MESSAGE_BYTES 8192
 
@@ -94,4 +96,92 @@ bool vb_netwatch_changed(int fd, uint32_t ifindex, const char *name)
 			if (concerns(msg, ifindex, name))
 				changed = true;
 	}
+}
+
+/* ---- Since the last look ---- */
+
+static bool cookie_of(int fd, uint64_t *cookie)
+{
+	socklen_t len = sizeof(*cookie);
+
+	return !getsockopt(fd, SOL_SOCKET, SO_COOKIE, cookie, &len);
+}
+
+static bool is_ours(const struct vb_netnews *news)
+{
+	uint64_t cookie;
+
+	return news->guard && news->fd >= 0 && cookie_of(news->fd, &cookie) &&
+	       cookie == news->cookie;
+}
+
+static void forget(struct vb_netnews *news)
+{
+	if (is_ours(news))
+		close(news->fd);
+	news->fd = -1;
+}
+
+/* What the parent's announcements are about is the parent's to read. */
+static void leave_parent(struct vb_netnews *news)
+{
+	if (!news->guard || *news->guard)
+		return;
+	forget(news);
+	memset(news, 0, sizeof(*news));
+}
+
+static void listen_anew(struct vb_netnews *news)
+{
+	forget(news);
+	news->guard = vb_fork_guard();
+	if (!news->guard)
+		return;
+	news->fd = vb_netwatch_open();
+	if (news->fd >= 0 && !cookie_of(news->fd, &news->cookie)) {
+		close(news->fd);
+		news->fd = -1;
+	}
+}
+
+void vb_netnews_begin(struct vb_netnews *news)
+{
+	leave_parent(news);
+	if (!news->users++)
+		listen_anew(news);
+}
+
+void vb_netnews_end(struct vb_netnews *news)
+{
+	leave_parent(news);
+	if (news->users && !--news->users)
+		forget(news);
+}
+
+/* Reads them all: the next call is about what comes after this one. */
+static bool heard_nothing(int fd)
+{
+	uint8_t byte;
+	bool none = true;
+
+	for (;;) {
+		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
+
+		if (n < 0 && errno == EAGAIN)
+			return none;
+		none = false;
+		if (n < 0 && errno != EINTR && errno != ENOBUFS)
+			return none;
+	}
+}
+
+bool vb_netnews_none(struct vb_netnews *news)
+{
+	leave_parent(news);
+	if (!news->users)
+		return false;
+	if (is_ours(news))
+		return heard_nothing(news->fd);
+	listen_anew(news);
+	return false;
 }

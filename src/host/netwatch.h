@@ -24,4 +24,35 @@ int vb_netwatch_open(void);
  */
 bool vb_netwatch_changed(int fd, uint32_t ifindex, const char *name);
 
+/**
+ * struct vb_netnews - Whether what was read of the interfaces still holds
+ * @users:  Who keeps it up
+ * @guard:  Of the process that opened it (base/forkguard.h)
+ * @fd:     A routing socket, -1 none
+ * @cookie: Of that socket: programs close descriptors that are not theirs, and use them anew
+ *
+ * For questions that come by the thousand and whose answer costs the kernel ten times as much as
+ * to say that nothing has changed. The caller locks.
+ */
+struct vb_netnews {
+	unsigned users;
+	int fd;
+	const uint8_t *guard;
+	uint64_t cookie;
+};
+
+/** vb_netnews_begin() - Listen, for one user more
+ * Context: watches the network namespace of the thread that calls first
+ */
+void vb_netnews_begin(struct vb_netnews *news);
+
+/** vb_netnews_end() - One user less; with the last the socket goes */
+void vb_netnews_end(struct vb_netnews *news);
+
+/** vb_netnews_none() - Whether certainly nothing was announced since the last call
+ * Return:  false too where nobody listens, in a child made by fork, where the socket was closed
+ *          by others, or where announcements were lost
+ */
+bool vb_netnews_none(struct vb_netnews *news);
+
 #endif
