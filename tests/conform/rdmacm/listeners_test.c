@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* A thousand listeners in one process, and one that finds no descriptor. */
+#include <dirent.h>
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include <cmocka.h>
+
+#include "lib/cm_bed.h"
+
+#define MANY 1000
+/* Each listened port is a descriptor, ports to choose from are 64 to one; the rest is the test's.
+ */
+#define DESCRIPTORS (MANY + MANY / 64 + 64)
+
+#define CONSUMER_REJECTS 28 /* IBA 12.6.7.2 */
+
+static struct rdma_event_channel *passive, *active;
+static struct rdma_cm_id *listener[MANY];
+
+static void allow(rlim_t descriptors)
+{
+	struct rlimit limit;
+
+	CHECK(!getrlimit(RLIMIT_NOFILE, &limit));
+	limit.rlim_cur = descriptors;
+	CHECK(!setrlimit(RLIMIT_NOFILE, &limit));
+}
+
+static int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 3; /* itself, . and .. */
+}
+
+static void open_channels(void)
+{
+	passive = rdma_create_event_channel();
+	active = rdma_create_event_channel();
+	CHECK(passive && active);
+}
+
+static void close_channels(void)
+{
+	rdma_destroy_event_channel(active);
+	rdma_destroy_event_channel(passive);
+}
+
+static int listen_at(struct rdma_cm_id **id, uint16_t port)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+
+	CHECK(!rdma_create_id(passive, id, NULL, RDMA_PS_TCP));
+	bed_set_port(&addr, port);
+	if (rdma_bind_addr(*id, &addr.any))
+		return -1;
+	return rdma_listen(*id, 4);
+}
+
+static struct rdma_cm_id *caller_of(struct rdma_cm_id *wanted)
+{
+	struct bed bed = {.ps = RDMA_PS_TCP, .addr = bed_loopback(AF_INET)};
+
+	bed_set_port(&bed.addr, ntohs(rdma_get_src_port(wanted)));
+	return bed_resolve_id(&bed, active);
+}
+
+/* The caller reaches this listener and no other, and is told no. */
+static void call(struct rdma_cm_id *id, struct rdma_cm_id *wanted)
+{
+	struct rdma_conn_param param = {.qp_num = 0x123456, .retry_count = 7};
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *asked;
+
+	CHECK(!rdma_connect(id, &param));
+	event = bed_want(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	CHECK(event->listen_id == wanted);
+	asked = event->id;
+	CHECK(!rdma_ack_cm_event(event));
+	CHECK(!rdma_reject(asked, NULL, 0) && !rdma_destroy_id(asked));
+	CHECK(!rdma_ack_cm_event(bed_want(active, RDMA_CM_EVENT_REJECTED, CONSUMER_REJECTS)));
+	CHECK(!rdma_destroy_id(id));
+}
+
+static void ask(struct rdma_cm_id *wanted)
+{
+	call(caller_of(wanted), wanted);
+}
+
+static void listen_to_all(uint16_t first)
+{
+	for (int i = 0; i < MANY; i++)
+		CHECK(!listen_at(&listener[i], first ? (uint16_t)(first + i) : 0));
+	for (int i = 0; i < MANY; i++)
+		ask(listener[(i * 7) % MANY]);
+	CHECK(bed_quiet(passive) && bed_quiet(active));
+	for (int i = 0; i < MANY; i++)
+		CHECK(!rdma_destroy_id(listener[i]));
+}
+
+static void a_thousand_listen(void *arg)
+{
+	struct rdma_cm_id *first;
+	int before;
+
+	allow(DESCRIPTORS);
+	open_channels();
+	/* What the first of all opens stays, and ports to choose from once there are any. */
+	CHECK(!listen_at(&first, 0));
+	ask(first);
+	before = descriptors();
+	listen_to_all(20000);
+	CHECK(descriptors() == before);
+	listen_to_all(0);
+	CHECK(descriptors() <= before + MANY / 64 + 1);
+	CHECK(!rdma_destroy_id(first));
+	close_channels();
+}
+
+static void one_that_finds_no_descriptor(void *arg)
+{
+	struct rdma_cm_id *first, *caller, *id;
+
+	open_channels();
+	CHECK(!listen_at(&first, 0));
+	ask(first);
+	caller = caller_of(first);
+	CHECK(!rdma_create_id(passive, &id, NULL, RDMA_PS_TCP));
+	allow(3); /* all that it has are above */
+	FAILS(rdma_listen(id, 4), EMFILE);
+	call(caller, first);
+	allow(DESCRIPTORS);
+	CHECK(!rdma_listen(id, 4));
+	ask(first);
+	CHECK(!rdma_destroy_id(id) && !rdma_destroy_id(first));
+	close_channels();
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BED_TEST(a_thousand_listen),
+		BED_TEST(one_that_finds_no_descriptor),
+	};
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_max < DESCRIPTORS) {
+		fprintf(stderr, "skipped: fewer than %d descriptors are allowed\n", DESCRIPTORS);
+		return 77;
+	}
+	run_only();
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
