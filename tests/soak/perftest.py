@@ -24,7 +24,7 @@ import pairs
 pairs.need("ib_send_bw", "ib_write_lat", "ib_read_bw", "ib_atomic_lat", "setpriv")
 options = argparse.ArgumentParser()
 options.add_argument("--times", default="20")
-options.add_argument("--jobs", type=int, default=3, help="of the bandwidth tools")
+options.add_argument("--jobs", type=int, help="3 of the bandwidth tools, 1 of the latency tools")
 options.add_argument("--pairs", action="store_true")
 options.add_argument("--part", default="1/1")
 options.add_argument("--skip", type=int, default=0)
@@ -52,12 +52,12 @@ def clock_for_all(folder):
 spare = tempfile.TemporaryDirectory()
 if chosen.quick:
     common += ["--preload", clock_for_all(spare.name)]
-for measure, at_once in (("bw", chosen.jobs), ("lat", 1)):
+for measure, at_once in (("bw", 3), ("lat", 1)):
     if chosen.only not in (None, measure):
         continue
     cases = app_cases.perftest(measure, AMOUNT, everything=not chosen.pairs)[first - 1::step]
     cases = cases[chosen.skip if measure == (chosen.only or "bw") else 0:]
     if chosen.quick and measure == "bw":
         cases = [without_peak(case) for case in cases]
-    bad |= pairs.run_table(cases, *common, jobs=at_once)
+    bad |= pairs.run_table(cases, *common, jobs=chosen.jobs or at_once)
 sys.exit(bad)
