@@ -196,3 +196,10 @@ def perftest(measure, amount, everything=False):
     cases.append(([f"ib_send_{measure}", "-F", "-c", "UC", "--use-srq"], "--because",
                   "create-qp-srq"))
     return cases
+
+
+def without_peak(case):
+    """The case without the search for the peak, which takes longer than many a run: with -N, which
+    only the bandwidth tools know."""
+    argv, *extra = case
+    return ([*argv[:1], "-N", *argv[1:]], *extra) if argv[0].endswith("_bw") else case

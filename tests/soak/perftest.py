@@ -13,7 +13,6 @@ most of a short run: a clock that runs fast while the frequency of the processor
 """
 import argparse
 import os
-import shutil
 import sys
 import tempfile
 
@@ -36,28 +35,15 @@ AMOUNT = {"-n": "1600", "-a": "64", "-D": "2"}
 common = ["--as-nobody", "--timeout", "600", "--repeat", chosen.times]
 bad = 0
 
-
-def without_peak(case):
-    """The case with -N, which the bandwidth tools know."""
-    argv, *extra = case
-    return ([*argv[:1], "-N", *argv[1:]], *extra)
-
-
-def clock_for_all(folder):
-    """The fast clock where uid 65534 can read it."""
-    os.chmod(folder, 0o755)
-    return shutil.copy(os.path.join(os.environ["VB_BUILD"], "tests", "fast_clock.so"), folder)
-
-
 spare = tempfile.TemporaryDirectory()
 if chosen.quick:
-    common += ["--preload", clock_for_all(spare.name)]
+    common += ["--preload", pairs.fast_clock(spare.name)]
 for measure, at_once in (("bw", 3), ("lat", 1)):
     if chosen.only not in (None, measure):
         continue
     cases = app_cases.perftest(measure, AMOUNT, everything=not chosen.pairs)[first - 1::step]
     cases = cases[chosen.skip if measure == (chosen.only or "bw") else 0:]
-    if chosen.quick and measure == "bw":
-        cases = [without_peak(case) for case in cases]
+    if chosen.quick:
+        cases = [app_cases.without_peak(case) for case in cases]
     bad |= pairs.run_table(cases, *common, jobs=chosen.jobs or at_once)
 sys.exit(bad)
