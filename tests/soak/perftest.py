@@ -7,8 +7,9 @@
 
 The whole takes hours: --part does every Nth case from the Kth, --pairs only those of
 tests/apps/perftest_test.py, in which any two options meet. --skip leaves out the first N of the
-bandwidth cases, or with --only of that measure's, where an earlier run ended; --match does the lines of these that match. --quick leaves out what perftest does for its own figures alone, the
-most of a short run: a clock that runs fast while the frequency of the processor is measured
+bandwidth cases, or with --only of that measure's, where an earlier run ended; --match does the
+lines of these that match. --quick leaves out what perftest does for its own figures alone, the most
+of a short run: a clock that runs fast while the frequency of the processor is measured
 (fast_clock.c), and no search for the peak (-N).
 """
 import argparse
