@@ -17,7 +17,6 @@
 #define GOES 64
 /* Programs tell their port when it is bound, and listen then. A request that comes between is no
  * mistake: left alone it comes again, and an answer may take so long anyway. */
-#define FULL_NS		1000000u
 #define ANSWER_NS	(UINT64_C(4096) << VB_CM_RESPONSE_TIMEOUT)
 #define LISTENS_SOON_NS 4000000000u
 
@@ -127,42 +126,6 @@ int vb_agent_fd(struct vb_engine *engine)
 	return agent ? agent->poll_fd : -1;
 }
 
-/* ---- Time ---- */
-
-static void set_timer(struct vb_agent *agent, uint64_t at)
-{
-	agent->next_ns = at;
-	vb_thread_set_timer(agent->timer_fd, at);
-}
-
-/* After a step of its machine. */
-static void arm(struct vb_agent_id *id)
-{
-	struct vb_agent *agent = id->agent;
-
-	if (!id->conn.due_ns)
-		return;
-	if (!id->timed) {
-		id->timed = true;
-		id->next_timed = agent->timed;
-		agent->timed = id;
-	}
-	if (id->conn.due_ns < agent->next_ns)
-		set_timer(agent, id->conn.due_ns);
-}
-
-static void unlist_timed(struct vb_agent_id *id)
-{
-	if (!id->timed)
-		return;
-	for (struct vb_agent_id **at = &id->agent->timed; *at; at = &(*at)->next_timed)
-		if (*at == id) {
-			*at = id->next_timed;
-			break;
-		}
-	id->timed = false;
-}
-
 /* ---- Passive sides by the peer's QP number ---- */
 
 static struct vb_agent_id **bucket(struct vb_agent *agent, uint32_t qpn)
@@ -204,7 +167,7 @@ static void unlist_hashed(struct vb_agent_id *id)
 
 static void free_id(struct vb_agent_id *id)
 {
-	unlist_timed(id);
+	vb_agent_disarm(id);
 	unlist_hashed(id);
 	vb_agent_unbind(id);
 	vb_idtable_remove(&id->agent->ids, id->index);
@@ -252,7 +215,7 @@ int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void
 }
 
 /* Within the host a full queue is known, and costs a moment, not the time of a lost message. */
-static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
+void vb_agent_send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 {
 	bool again = id->unsent;
 
@@ -265,7 +228,7 @@ static void send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 	if (!again)
 		id->unsent_end_ns = vb_now_ns() + ANSWER_NS;
 	id->unsent_due_ns = id->conn.due_ns;
-	id->conn.due_ns = vb_now_ns() + FULL_NS;
+	id->conn.due_ns = vb_now_ns() + VB_AGENT_FULL_NS;
 }
 
 /* From now on its peer is known: within the host its end will be seen. False: it has been. */
@@ -275,8 +238,7 @@ static bool watch_peer(struct vb_agent_id *id)
 	       vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
 }
 
-/* Tell the owner; an orphan ends where there is nothing left to repeat. */
-static void tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg)
+void vb_agent_tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg)
 {
 	struct vb_agent_event event = {.what = what, .msg = msg};
 
@@ -306,8 +268,8 @@ void vb_agent_destroy(struct vb_agent_id *id)
 	id->orphan = id->orphan || id->conn.state == VB_CM_DREQ_SENT;
 	if (!id->orphan)
 		vb_cm_close(&id->conn, &out);
-	send_out(id, &out);
-	arm(id);
+	vb_agent_send_out(id, &out);
+	vb_agent_arm(id);
 	vb_agent_unbind(id);
 	if (!id->orphan)
 		free_id(id);
@@ -356,8 +318,8 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 		id->path = *path;
 		id->inside = vb_agent_inside(id->agent, path->peer_gid);
 	}
-	send_out(id, &out);
-	arm(id);
+	vb_agent_send_out(id, &out);
+	vb_agent_arm(id);
 	pthread_mutex_unlock(&id->agent->lock);
 	return err;
 }
@@ -370,7 +332,7 @@ int vb_agent_data_came(struct vb_agent_id *id)
 	pthread_mutex_lock(&agent->lock);
 	err = vb_cm_data_came(&id->conn) ? 0 : -EINVAL;
 	if (!err)
-		tell(id, VB_CM_READY, NULL);
+		vb_agent_tell(id, VB_CM_READY, NULL);
 	pthread_mutex_unlock(&agent->lock);
 	return err;
 }
@@ -459,11 +421,11 @@ static enum vb_cm_what take(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 
 	id->unsent = false;
 	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
-	send_out(id, &out);
-	arm(id);
+	vb_agent_send_out(id, &out);
+	vb_agent_arm(id);
 	/* It may be gone after that. */
 	orphan = id->orphan;
-	tell(id, (int)out.what, msg);
+	vb_agent_tell(id, (int)out.what, msg);
 	return orphan ? VB_CM_NOTHING : out.what;
 }
 
@@ -613,76 +575,6 @@ void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
 
 /* ---- The thread ---- */
 
-/* True: there is no room yet. */
-static bool send_unsent(struct vb_agent_id *id)
-{
-	struct vb_cm_out out = {.send = true};
-
-	memcpy(out.bytes, id->conn.last, sizeof(out.bytes));
-	id->conn.due_ns = id->unsent_due_ns;
-	send_out(id, &out);
-	arm(id);
-	return id->unsent;
-}
-
-/* What is to be repeated by now counts as sent, and an answer that nobody will wait for any more:
- * its receiver may be stopped for good. */
-static bool too_late(const struct vb_agent_id *id, uint64_t now)
-{
-	return id->unsent_due_ns ? id->unsent_due_ns <= now : id->unsent_end_ns <= now;
-}
-
-static void wait_again(struct vb_agent_id *id)
-{
-	id->conn.due_ns = vb_now_ns() + FULL_NS;
-	arm(id);
-}
-
-static void expire(struct vb_agent *agent)
-{
-	uint64_t now = vb_now_ns(), next = VB_NEVER;
-	bool full = false;
-	struct vb_agent_id *id, *due = NULL;
-	struct vb_agent_id **at = &agent->timed;
-
-	while ((id = *at)) {
-		if (id->conn.due_ns && id->conn.due_ns > now) {
-			if (id->conn.due_ns < next)
-				next = id->conn.due_ns;
-			at = &id->next_timed;
-			continue;
-		}
-		*at = id->next_timed;
-		id->timed = false;
-		if (id->conn.due_ns) {
-			id->next_timed = due;
-			due = id;
-		}
-	}
-	set_timer(agent, next);
-	while ((id = due)) {
-		struct vb_cm_out out;
-
-		due = id->next_timed;
-		if (id->unsent && too_late(id, now)) {
-			id->conn.due_ns = id->unsent_due_ns;
-			id->unsent = false;
-		}
-		if (id->unsent) {
-			/* Where one finds no room the others need not try: who does not run
-			 * would be asked hundreds of times. */
-			full = full || send_unsent(id);
-			if (full && !id->timed)
-				wait_again(id);
-			continue;
-		}
-		vb_cm_expire(&id->conn, now, &out);
-		send_out(id, &out);
-		arm(id);
-		tell(id, (int)out.what, NULL);
-	}
-}
-
 /* Of one descriptor. */
 static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 {
@@ -696,7 +588,7 @@ static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 		return;
 	pthread_mutex_lock(&agent->lock);
 	if (fd == agent->timer_fd)
-		expire(agent);
+		vb_agent_expire(agent);
 	life = fd == agent->timer_fd || vb_agent_life_event(agent, event, &dead);
 	if (life && fd != agent->timer_fd && dead)
 		died(agent, dead);
@@ -752,7 +644,7 @@ static int say_goodbye(void *object, void *arg)
 
 	(void)arg;
 	vb_cm_close(&id->conn, &out);
-	send_out(id, &out);
+	vb_agent_send_out(id, &out);
 	return 0;
 }
 

@@ -21,6 +21,9 @@
 
 #define VB_AGENT_BUCKETS 1024u
 
+/* Between two tries of a message that found no room within the host. */
+#define VB_AGENT_FULL_NS 1000000u
+
 /* A port of ours that has a socket. */
 struct vb_agent_port {
 	struct vb_agent_port *next;
@@ -89,6 +92,25 @@ struct vb_agent_id {
  */
 bool vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *path, bool inside,
 		       const uint8_t *mad, bool plain);
+
+/** vb_agent_send_out() - Send what a step of the id's machine asks for, or keep it for later */
+void vb_agent_send_out(struct vb_agent_id *id, const struct vb_cm_out *out);
+
+/** vb_agent_tell() - Tell the owner; an orphan ends where there is nothing left to repeat
+ * @what:   enum vb_cm_what, 0: nothing to tell
+ */
+void vb_agent_tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg);
+
+/* ---- When ids are due: agent_time.c; under the lock ---- */
+
+/** vb_agent_arm() - After a step of the id's machine: it may be due at another time */
+void vb_agent_arm(struct vb_agent_id *id);
+
+/** vb_agent_disarm() - Never due any more */
+void vb_agent_disarm(struct vb_agent_id *id);
+
+/** vb_agent_expire() - Run all that are due by now */
+void vb_agent_expire(struct vb_agent *agent);
 
 /** vb_agent_close_fd() - Close what the thread is woken for
  *
