@@ -19,6 +19,8 @@
  * mistake: left alone it comes again, and an answer may take so long anyway. */
 #define ANSWER_NS	(UINT64_C(4096) << VB_CM_RESPONSE_TIMEOUT)
 #define LISTENS_SOON_NS 4000000000u
+/* perftest's server listens anew for its second connection, whose request may come before. */
+#define LEFT_NS 1000000000u
 
 /* ---- The agent ---- */
 
@@ -250,19 +252,29 @@ void vb_agent_tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg
 	}
 }
 
+static void unlist_listener(struct vb_agent_id *id)
+{
+	struct vb_agent *agent = id->agent;
+
+	if (!id->listening)
+		return;
+	for (struct vb_agent_id **at = &agent->listeners; *at; at = &(*at)->next_listener)
+		if (*at == id) {
+			*at = id->next_listener;
+			break;
+		}
+	id->listening = false;
+	agent->left[agent->n_left++ % VB_AGENT_LEFT] =
+		(struct vb_agent_left){.at = id->at, .until_ns = vb_now_ns() + LEFT_NS};
+}
+
 void vb_agent_destroy(struct vb_agent_id *id)
 {
 	struct vb_agent *agent = id->agent;
 	struct vb_cm_out out = {0};
 
 	pthread_mutex_lock(&agent->lock);
-	if (id->listening)
-		for (struct vb_agent_id **at = &agent->listeners; *at; at = &(*at)->next_listener)
-			if (*at == id) {
-				*at = id->next_listener;
-				break;
-			}
-	id->listening = false;
+	unlist_listener(id);
 	id->orphan = id->conn.state == VB_CM_ESTABLISHED &&
 		     vb_cm_disconnect(&id->conn, NULL, vb_now_ns(), &out);
 	id->orphan = id->orphan || id->conn.state == VB_CM_DREQ_SENT;
@@ -536,6 +548,26 @@ static bool request(struct vb_agent *agent, const struct vb_cm_msg *msg,
 	return true;
 }
 
+/* A request for what was listened on until just now. */
+static bool comes_again(struct vb_agent *agent, const struct vb_cm_msg *msg)
+{
+	struct vb_cmport at;
+	struct vb_cm_ip ip;
+	bool found = false;
+
+	if (!agent || !vb_cm_to_service(msg) || !vb_agent_service_port(msg, &ip, &at))
+		return false;
+	pthread_mutex_lock(&agent->lock);
+	for (uint32_t i = 0; i < VB_AGENT_LEFT && !found; i++) {
+		const struct vb_agent_left *left = &agent->left[i];
+
+		found = left->at.space == at.space && left->at.port == at.port &&
+			left->until_ns > vb_now_ns() && vb_cmport_conflict(&left->at, &at);
+	}
+	pthread_mutex_unlock(&agent->lock);
+	return found;
+}
+
 static bool answer(struct vb_agent *agent, const struct vb_cm_msg *msg,
 		   const struct vb_udp_datagram *d)
 {
@@ -568,7 +600,8 @@ void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
 		mine = vb_cm_to_service(&msg) ? request(agent, &msg, d) : answer(agent, &msg, d);
 		pthread_mutex_unlock(&agent->lock);
 	}
-	if (mine || (from_network && vb_agent_pass(engine, d, pkt) != VB_WIRE_REFUSED))
+	if (mine || (from_network && vb_agent_pass(engine, d, pkt) != VB_WIRE_REFUSED) ||
+	    comes_again(agent, &msg))
 		return;
 	vb_agent_refuse(engine, d, pkt, agent && vb_agent_inside(agent, d->src_gid));
 }

@@ -48,6 +48,14 @@ struct vb_agent_life {
 	int fd;
 };
 
+/* A port whose listener has gone. Programs that take one connection at a time listen anew. */
+struct vb_agent_left {
+	struct vb_cmport at;
+	uint64_t until_ns;
+};
+
+#define VB_AGENT_LEFT 8u
+
 struct vb_agent {
 	struct vb_engine *engine;
 	struct vb_device *device;
@@ -60,7 +68,9 @@ struct vb_agent {
 	int life_fd; /* others connect to it; -1 none */
 	struct vb_agent_life *lives;
 	struct vb_agent_id *listeners;
-	struct vb_agent_id *timed; /* those that are due sometime */
+	struct vb_agent_left left[VB_AGENT_LEFT]; /* the latest */
+	uint32_t n_left;			  /* so far */
+	struct vb_agent_id *timed;		  /* those that are due sometime */
 	uint64_t next_ns;
 	struct vb_agent_id *by_qpn[VB_AGENT_BUCKETS]; /* passive sides, by the peer's QP number */
 };

@@ -146,11 +146,39 @@ static void one_that_finds_no_descriptor(void *arg)
 	close_channels();
 }
 
+/* A request between a server's listener and its next waits: perftest's server makes one for each
+ * of its two connections. Within the host nobody is there to ask. */
+static void one_that_goes_and_comes(void *arg)
+{
+	struct rdma_conn_param param = {.qp_num = 0x123456, .retry_count = 7};
+	struct rdma_cm_id *going, *other, *early, *later;
+	struct rdma_cm_event *event;
+	uint16_t port;
+
+	setenv("VERBENA_CARRIER", "udp", 1);
+	open_channels();
+	CHECK(!listen_at(&going, 0) && !listen_at(&other, 0));
+	port = ntohs(rdma_get_src_port(going));
+	early = caller_of(going);
+	later = caller_of(other);
+	CHECK(!rdma_destroy_id(going));
+	CHECK(!rdma_connect(early, &param) && !rdma_connect(later, &param));
+	/* It came after the one before it. */
+	event = bed_want(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	CHECK(event->listen_id == other && !rdma_ack_cm_event(event));
+	CHECK(!listen_at(&going, port));
+	event = bed_want(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	CHECK(event->listen_id == going && !rdma_ack_cm_event(event));
+	CHECK(bed_quiet(active));
+	_Exit(0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BED_TEST(a_thousand_listen),
 		BED_TEST(one_that_finds_no_descriptor),
+		BED_TEST(one_that_goes_and_comes),
 	};
 	struct rlimit limit;
 
