@@ -56,23 +56,33 @@ static void close_channels(void)
 	rdma_destroy_event_channel(passive);
 }
 
-static int listen_at(struct rdma_cm_id **id, uint16_t port)
+static int listen_in(enum rdma_port_space ps, struct rdma_cm_id **id, uint16_t port)
 {
 	union bed_addr addr = bed_loopback(AF_INET);
 
-	CHECK(!rdma_create_id(passive, id, NULL, RDMA_PS_TCP));
+	CHECK(!rdma_create_id(passive, id, NULL, ps));
 	bed_set_port(&addr, port);
 	if (rdma_bind_addr(*id, &addr.any))
 		return -1;
 	return rdma_listen(*id, 4);
 }
 
-static struct rdma_cm_id *caller_of(struct rdma_cm_id *wanted)
+static int listen_at(struct rdma_cm_id **id, uint16_t port)
 {
-	struct bed bed = {.ps = RDMA_PS_TCP, .addr = bed_loopback(AF_INET)};
+	return listen_in(RDMA_PS_TCP, id, port);
+}
+
+static struct rdma_cm_id *caller_in(enum rdma_port_space ps, struct rdma_cm_id *wanted)
+{
+	struct bed bed = {.ps = ps, .addr = bed_loopback(AF_INET)};
 
 	bed_set_port(&bed.addr, ntohs(rdma_get_src_port(wanted)));
 	return bed_resolve_id(&bed, active);
+}
+
+static struct rdma_cm_id *caller_of(struct rdma_cm_id *wanted)
+{
+	return caller_in(RDMA_PS_TCP, wanted);
 }
 
 /* The caller reaches this listener and no other, and is told no. */
@@ -148,7 +158,7 @@ static void one_that_finds_no_descriptor(void *arg)
 
 /* A request between a server's listener and its next waits: perftest's server makes one for each
  * of its two connections. Within the host nobody is there to ask. */
-static void one_that_goes_and_comes(void *arg)
+static void goes_and_comes(enum rdma_port_space ps)
 {
 	struct rdma_conn_param param = {.qp_num = 0x123456, .retry_count = 7};
 	struct rdma_cm_id *going, *other, *early, *later;
@@ -157,20 +167,33 @@ static void one_that_goes_and_comes(void *arg)
 
 	setenv("VERBENA_CARRIER", "udp", 1);
 	open_channels();
-	CHECK(!listen_at(&going, 0) && !listen_at(&other, 0));
-	port = ntohs(rdma_get_src_port(going));
-	early = caller_of(going);
+	CHECK(!listen_at(&other, 0));
+	/* At random, and none that is chosen for a caller of the other space. */
+	port = 10000 + ntohs(rdma_get_src_port(other)) % 10000;
+	CHECK(!listen_at(&going, port));
+	early = caller_in(ps, going);
 	later = caller_of(other);
 	CHECK(!rdma_destroy_id(going));
 	CHECK(!rdma_connect(early, &param) && !rdma_connect(later, &param));
 	/* It came after the one before it. */
 	event = bed_want(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	CHECK(event->listen_id == other && !rdma_ack_cm_event(event));
-	CHECK(!listen_at(&going, port));
+	CHECK(!listen_in(ps, &going, port));
 	event = bed_want(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 	CHECK(event->listen_id == going && !rdma_ack_cm_event(event));
 	CHECK(bed_quiet(active));
 	_Exit(0);
+}
+
+static void one_that_goes_and_comes(void *arg)
+{
+	goes_and_comes(RDMA_PS_TCP);
+}
+
+/* As perftest's does for UD. */
+static void one_that_comes_in_another_space(void *arg)
+{
+	goes_and_comes(RDMA_PS_UDP);
 }
 
 int main(void)
@@ -179,6 +202,7 @@ int main(void)
 		BED_TEST(a_thousand_listen),
 		BED_TEST(one_that_finds_no_descriptor),
 		BED_TEST(one_that_goes_and_comes),
+		BED_TEST(one_that_comes_in_another_space),
 	};
 	struct rlimit limit;
 
