@@ -192,6 +192,10 @@ def perftest(measure, amount, everything=False):
                                 "how": ["-a", "-n", amount["-a"]]} for more in ([], ["-b"])]
             cases += [command(operation, measure, connection, case) for case in chosen]
         cases.append(([f"ib_{operation}_{measure}", "-F", "-n", amount["-n"]], *CONNECTX))
+    if measure == "bw":
+        # Long lists at all sizes: more completions between two events than are polled at a time.
+        cases.append((["ib_send_bw", "-F", "-x", "0", "-a", "-q", "8", "-l", "64", "-n", "64",
+                       "-e"],))
     # A UC QP has no shared receive queue.
     cases.append(([f"ib_send_{measure}", "-F", "-c", "UC", "--use-srq"], "--because",
                   "create-qp-srq"))
