@@ -149,6 +149,7 @@ enum vb_wc_status vb_datagram_send(struct vb_engine *engine, struct vb_qp *qp, s
 	*msg = (struct vb_msg){
 		.kind = VB_MSG_SEND,
 		.with_imm = wqe->opcode == IBV_WR_SEND_WITH_IMM,
+		.ipv4 = vb_gid_is_v4(wqe->path.dest_gid),
 		.solicited = wqe->flags & IBV_SEND_SOLICITED,
 		.psn = qp->sq.psn,
 		.npkts = 1,

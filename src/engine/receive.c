@@ -290,6 +290,18 @@ static void distrust(const struct vb_rwqe *wqe, struct vb_cqe *cqe)
 		cqe->status = IBV_WC_GENERAL_ERR;
 }
 
+/* RoCE has no service levels. Where a datagram's would stand adapters of the ConnectX family say of
+ * what kind its network header is, IBA annex 17, A17.4.5.1 wants a completion to tell that, and UCX
+ * drops datagrams over IPv4 of which it does not. */
+static uint8_t header_type(unsigned int flags)
+{
+	enum { OVER_UDP = 8, IPV6 = 1, IPV4 = 2 };
+
+	if (!(flags & VB_WC_GRH))
+		return 0;
+	return OVER_UDP | (flags & VB_WC_IPV4 ? IPV4 : IPV6);
+}
+
 static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index,
 		      struct vb_cqe *cqe)
 {
@@ -311,6 +323,7 @@ static void take_full(struct vb_engine *engine, struct vb_qp *qp, uint64_t index
 		.qp_num = qp->ibv.qp_num,
 		.src_qp = record->src_qpn,
 		.wc_flags = record->flags & (IBV_WC_GRH | IBV_WC_WITH_IMM | IBV_WC_WITH_INV),
+		.sl = header_type(record->flags),
 	};
 	distrust(wqe, cqe);
 	if (cqe->status == IBV_WC_SUCCESS && from && length &&

@@ -110,6 +110,7 @@ void vb_wire_datagram_packet(struct vb_engine *engine, struct vb_qp *qp,
 	const struct vb_msg msg = {
 		.kind = VB_MSG_SEND,
 		.with_imm = op && op->extra == VB_EXTRA_IMM,
+		.ipv4 = vb_gid_is_v4(d->dest_gid),
 		.solicited = pkt->solicited,
 		.psn = vb_psn(pkt->psn),
 		.npkts = 1,

@@ -27,6 +27,7 @@ struct vb_cqe {
 	uint32_t qp_num;
 	uint32_t src_qp;
 	unsigned int wc_flags;
+	uint8_t sl;	   /* what stands for a service level, see engine/receive.c */
 	struct vb_qp *qp;  /* whose send queue advances when this is polled; NULL: none */
 	uint64_t sq_index; /* index of the send request */
 };

@@ -32,6 +32,7 @@
 struct vb_msg {
 	enum vb_msg_kind kind;
 	bool with_imm;
+	bool ipv4; /* of a datagram: its network header is */
 	bool with_inv;
 	bool solicited;
 	struct vb_psn psn; /* of the first packet */

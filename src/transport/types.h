@@ -70,6 +70,8 @@ enum vb_wc_flags {
 	VB_WC_GRH = 1,
 	VB_WC_WITH_IMM = 2,
 	VB_WC_WITH_INV = 8,
+	/* Not one of them: the network header in the buffer is of IPv4. */
+	VB_WC_IPV4 = 128,
 };
 
 /* As enum ibv_event_type. */

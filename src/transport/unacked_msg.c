@@ -90,7 +90,8 @@ enum vb_verdict vb_ud_resp_message(const struct vb_resp_qp *qp, uint32_t qkey,
 			      VB_MSG_SEND, msg->length);
 	completion.src_qpn = msg->src.qpn;
 	completion.solicited = msg->solicited;
-	completion.flags = VB_WC_GRH | (msg->with_imm ? VB_WC_WITH_IMM : 0);
+	completion.flags =
+		VB_WC_GRH | (msg->with_imm ? VB_WC_WITH_IMM : 0) | (msg->ipv4 ? VB_WC_IPV4 : 0);
 	completion.imm_or_key = msg->with_imm ? msg->imm : 0;
 	if (!env->complete(ctx, &recv, &completion) && !res->target_err)
 		res->verdict = VB_V_DROP_GONE;

@@ -23,7 +23,7 @@ static void to_wc(const struct vb_cqe *cqe, struct ibv_wc *wc)
 	wc->wc_flags = cqe->wc_flags;
 	wc->pkey_index = 0;
 	wc->slid = 0;
-	wc->sl = 0;
+	wc->sl = cqe->sl;
 	wc->dlid_path_bits = 0;
 }
 
@@ -141,7 +141,7 @@ static uint32_t read_slid(struct ibv_cq_ex *ibv)
 
 static uint8_t read_sl(struct ibv_cq_ex *ibv)
 {
-	return 0;
+	return cq_of(ibv)->current.sl;
 }
 
 static uint8_t read_dlid_path_bits(struct ibv_cq_ex *ibv)

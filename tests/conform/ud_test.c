@@ -50,6 +50,8 @@ static void one_header(const struct ibv_gid_entry *entry, uint32_t bytes, uint8_
 	CHECK(wc.byte_len == MANY_GRH + bytes && wc.src_qp == end.qp->qp_num);
 	CHECK(wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM) && be32toh(wc.imm_data) == 0x1234);
 	CHECK(wc.pkey_index == 0 && wc.slid == 0 && wc.qp_num == end.qp->qp_num);
+	/* The kind of header, as ConnectX says it: over UDP, IPv4 or IPv6. */
+	CHECK(wc.sl == (8 | (v4 ? 2 : 1)));
 	CHECK(!memcmp(in.bytes + MANY_GRH, in.bytes + 63 * in.size, bytes));
 	CHECK(in.bytes[MANY_GRH + bytes] == 0xee);
 	if (v4)
