@@ -11,6 +11,10 @@
 #include "engine/thread.h"
 #include "engine/wire.h"
 
+/* One opens or closes at a time: what a process has of the adapter outlives its engine while others
+ * hold it, and a new engine's thread would say that it lives while the old one's says that it does
+ * not. Taken before the list's; never by an engine's thread, whose end is waited for under it. */
+static pthread_mutex_t turn_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_mutex_t list_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct vb_engine *list;
 
@@ -32,6 +36,7 @@ static void fresh_after_fork(void)
 		vb_members_forked(&engine->members);
 	}
 	list = NULL;
+	pthread_mutex_init(&turn_lock, NULL);
 	pthread_mutex_init(&list_lock, NULL);
 }
 
@@ -66,6 +71,7 @@ int vb_engine_open(const char *device, struct vb_engine **out)
 	struct vb_engine *engine;
 	int err = 0;
 
+	pthread_mutex_lock(&turn_lock);
 	pthread_mutex_lock(&list_lock);
 	for (engine = list; engine; engine = engine->next)
 		if (!strcmp(engine->adapter->device, device))
@@ -80,6 +86,7 @@ int vb_engine_open(const char *device, struct vb_engine **out)
 	if (!err)
 		engine->users++;
 	pthread_mutex_unlock(&list_lock);
+	pthread_mutex_unlock(&turn_lock);
 	*out = err ? NULL : engine;
 	return err;
 }
@@ -104,6 +111,7 @@ void vb_engine_close(struct vb_engine *engine)
 	struct vb_engine **at;
 	bool last;
 
+	pthread_mutex_lock(&turn_lock);
 	pthread_mutex_lock(&list_lock);
 	last = --engine->users == 0;
 	for (at = &list; last && *at; at = &(*at)->next)
@@ -114,6 +122,7 @@ void vb_engine_close(struct vb_engine *engine)
 	pthread_mutex_unlock(&list_lock);
 	if (last)
 		destroy(engine);
+	pthread_mutex_unlock(&turn_lock);
 }
 
 void vb_engine_join(struct vb_engine *engine, struct vb_context *ctx)
