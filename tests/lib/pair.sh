@@ -65,7 +65,7 @@ pair_launcher() {
 	if [ "${1:-}" != nobody ]; then
 		launcher=("$VB_BUILD/bin/verbena" run --)
 		[ -x "${launcher[0]}" ] || { echo "${launcher[0]} is not built" && return 1; }
-		[ -z "$pair_preload" ] || launcher=(env "LD_PRELOAD=$pair_preload" "${launcher[@]}")
+		[ -z "${pair_preload:-}" ] || launcher=(env "LD_PRELOAD=$pair_preload" "${launcher[@]}")
 		return
 	fi
 	prefix=$(vb_installed) || return
@@ -74,7 +74,7 @@ pair_launcher() {
 	for name in "${!VERBENA_@}"; do
 		launcher+=("$name=${!name}")
 	done
-	[ -z "$pair_preload" ] || launcher+=("LD_PRELOAD=$pair_preload")
+	[ -z "${pair_preload:-}" ] || launcher+=("LD_PRELOAD=$pair_preload")
 	if [ "$(id -u)" = 0 ]; then
 		launcher+=(setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs
 			--inh-caps=-all --bounding-set=-all)
