@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "lib/child.h"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -57,6 +58,28 @@ bool enter_namespace(void)
 		return false;
 	snprintf(map, sizeof(map), "0 %u 1", gid);
 	return write_file("/proc/self/gid_map", map);
+}
+
+static void enter(void *arg)
+{
+	CHECK(enter_namespace());
+}
+
+bool can_enter_namespace(void)
+{
+	return !run_in_child(enter, NULL);
+}
+
+int open_descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n - 3; /* itself, . and .. */
 }
 
 void enter_other(void)

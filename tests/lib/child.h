@@ -30,6 +30,19 @@ void run_only(void);
  */
 bool enter_namespace(void);
 
+/** can_enter_namespace() - Whether enter_namespace() would succeed, found out in a child */
+bool can_enter_namespace(void);
+
+/** CHECKED_IN_CHILD() - The cmocka test test_NAME: check_NAME(NULL) in a process of its own */
+#define CHECKED_IN_CHILD(name)                                                                     \
+	static void test_##name(void **state)                                                      \
+	{                                                                                          \
+		assert_int_equal(run_in_child(check_##name, NULL), 0);                             \
+	}
+
+/** open_descriptors() - How many this process has */
+int open_descriptors(void);
+
 /** enter_other() - Move to the network namespace that VB_TEST_OTHER names, where that is set
  * So that the other end of a test is on another host. Ends the process where it cannot.
  */

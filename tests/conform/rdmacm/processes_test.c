@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Connections between two processes, and what one hears when the other rejects, leaves or dies. */
 #include <arpa/inet.h>
-#include <dirent.h>
 #include <errno.h>
 #include <malloc.h>
 #include <sched.h>
@@ -188,18 +187,6 @@ static void one_connection(const struct other *other)
 	CHECK(bed_quiet(bed.active));
 }
 
-static int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	int n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* Bytes on the heap, which no other process has a part in. */
 static size_t heap(void)
 {
@@ -224,13 +211,13 @@ static void one_connection_after_another(void *arg)
 			one_connection(&other);
 		/* What is kept for a while, and for others' processes, is there by then. */
 		if (server == SERVERS / 2) {
-			fds = descriptors();
+			fds = open_descriptors();
 			bytes = heap();
 		}
 		end(&other);
 	}
 	/* A few pipes of each process are kept; one for each connection would be more. */
-	CHECK(descriptors() < fds + 100);
+	CHECK(open_descriptors() < fds + 100);
 	CHECK(heap() < bytes + (32 << 10));
 	rdma_destroy_event_channel(bed.active);
 }
