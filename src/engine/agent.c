@@ -682,20 +682,14 @@ static int say_goodbye(void *object, void *arg)
 	return 0;
 }
 
-/* The process ends, whatever its threads hold: each peer is told once. */
-static void farewell(struct vb_engine *engine)
+void vb_agent_farewell(struct vb_engine *engine)
 {
 	struct vb_agent *agent = atomic_load(&engine->agent);
 
-	if (!agent || !vb_adapter_alive(engine->adapter) || pthread_mutex_trylock(&agent->lock))
+	if (!agent || pthread_mutex_trylock(&agent->lock))
 		return;
 	vb_idtable_each(&agent->ids, say_goodbye, NULL);
 	pthread_mutex_unlock(&agent->lock);
-}
-
-__attribute__((destructor)) static void at_exit(void)
-{
-	vb_engine_each(farewell);
 }
 
 void vb_agent_forked(struct vb_engine *engine)

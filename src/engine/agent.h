@@ -118,6 +118,11 @@ bool vb_agent_local(struct ibv_context *context, const uint8_t *gid);
  */
 void vb_agent_device_news(struct vb_engine *engine, enum vb_agent_what what);
 
+/** vb_agent_farewell() - The process ends: each peer is told, once
+ * Context: at the end of the process; where another thread holds the agent nobody is
+ */
+void vb_agent_farewell(struct vb_engine *engine);
+
 /** vb_agent_close() - The engine ends */
 void vb_agent_close(struct vb_engine *engine);
 

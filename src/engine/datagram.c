@@ -88,6 +88,8 @@ static void by_packet(struct vb_engine *engine, const struct vb_qp *qp, const st
 		      const struct vb_local_request *request, struct vb_msg_result *res)
 {
 	res->again_ns = vb_wire_again_ns(engine);
+	if (!res->again_ns && !wqe->path.outside)
+		res->again_ns = vb_wire_again_inside_ns(engine, wqe->remote_qpn);
 	if (res->again_ns)
 		res->verdict = VB_V_DROP_BUSY;
 	else if (!vb_wire_datagram(engine, qp, wqe, request))

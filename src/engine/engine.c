@@ -156,11 +156,16 @@ int vb_engine_each_context(int (*visit)(struct vb_context *ctx, void *arg), void
 	return found;
 }
 
-void vb_engine_each(void (*visit)(struct vb_engine *engine))
+/* The process ends, whatever its threads hold. A child of a fork has none of these engines. */
+__attribute__((destructor)) static void at_exit(void)
 {
 	if (pthread_mutex_trylock(&list_lock))
 		return;
-	for (struct vb_engine *engine = list; engine; engine = engine->next)
-		visit(engine);
+	for (struct vb_engine *engine = list; engine; engine = engine->next) {
+		if (!vb_adapter_alive(engine->adapter))
+			continue;
+		vb_agent_farewell(engine);
+		vb_wire_linger(engine);
+	}
 	pthread_mutex_unlock(&list_lock);
 }

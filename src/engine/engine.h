@@ -79,11 +79,6 @@ void vb_engine_leave(struct vb_engine *engine, struct vb_context *ctx);
  */
 int vb_engine_each_context(int (*visit)(struct vb_context *ctx, void *arg), void *arg);
 
-/** vb_engine_each() - Call a function on the process's engines
- * Context: at the end of the process: where another thread holds the list nothing is called
- */
-void vb_engine_each(void (*visit)(struct vb_engine *engine));
-
 /** vb_engine_start() - Start the thread unless it runs
  * Context: any thread, before the first QP can be the target of another process. A
  *          failure is no error: pollers do the work then

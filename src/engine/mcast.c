@@ -174,12 +174,12 @@ void vb_mcast_send(struct vb_engine *engine, struct vb_qp *qp, const struct vb_s
 	res->as_packet = true; /* nobody's answer is waited for */
 	if (wqe->remote_qpn != VB_MCAST_QPN || vb_members_enter(&engine->members))
 		return;
-	if (wqe->path.outside) {
-		res->again_ns = vb_wire_again_ns(engine);
-		if (res->again_ns) {
-			res->verdict = VB_V_DROP_BUSY;
-			return;
-		}
+	res->again_ns = wqe->path.outside ? vb_wire_again_ns(engine) : 0;
+	if (!res->again_ns)
+		res->again_ns = vb_wire_again_inside_ns(engine, VB_MCAST_QPN);
+	if (res->again_ns) {
+		res->verdict = VB_V_DROP_BUSY;
+		return;
 	}
 	if (take(&copy, wqe, request)) {
 		res->verdict = VB_V_LOCAL_PROT;

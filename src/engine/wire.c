@@ -2,23 +2,23 @@
 #include "engine/wire.h"
 
 #include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/settings.h"
 #include "base/rules.h"
 #include "base/step.h"
-#include "carrier/handed.h"
 #include "carrier/pcap.h"
 #include "engine/agent_wire.h"
 #include "engine/mcast.h"
 #include "engine/reach.h"
 #include "engine/requester.h"
 #include "engine/wire_faults.h"
+#include "engine/wire_hand.h"
 #include "engine/wire_steer.h"
 #include "host/counters.h"
 #include "host/registry.h"
@@ -27,16 +27,15 @@
 /* Packets looked at in one go, and goes in one call. */
 #define BATCH 32
 #define GOES  8
-/* What is handed over in one message. */
-#define HANDED_BYTES 65536u
 /* How long pollers look for more after a packet; then the engine's thread wakes for the next. A
  * program that gets none pays no system call a poll. */
 #define LIVELY_NS 1000000u
-/* Yields to a process whose queue is full. */
-#define PATIENCE 200
 
 /* Goes that empty a socket before it is closed: packets that keep coming are not waited for. */
 #define DRAINS 64
+
+/* Between two looks whether the last packets were taken. */
+#define LINGER_NS 50000
 
 /* What may leave at once, less than a socket buffer holds. */
 #define BURST_KIB 64u
@@ -53,11 +52,12 @@ struct vb_wire {
 	_Atomic uint64_t free_at_ns;
 	uint64_t ns_per_kib; /* 0: no pace */
 	struct vb_pcap pcap;
+	struct vb_hand *hand;
 	struct vb_wire_faults *faults; /* NULL: none */
 	int faults_timer;
 	struct vb_udp_burst *bursts; /* that nobody fills, under send_lock */
 	struct vb_udp_inbox inbox;
-	uint8_t handed[HANDED_BYTES];
+	uint8_t handed[VB_HAND_BYTES];
 };
 
 static int watch(struct vb_engine *engine, int fd)
@@ -88,8 +88,12 @@ static int open_wire(struct vb_engine *engine)
 	uint64_t pace;
 	int timer;
 
-	if (!wire)
+	if (wire)
+		wire->hand = vb_hand_open(engine);
+	if (!wire || !wire->hand) {
+		free(wire);
 		return -ENOMEM;
+	}
 	wire->bound = vb_steer_open(engine, &wire->steer, &wire->udp);
 	wire->udp.loop = vb_reach_only_udp();
 	open_capture(engine, wire);
@@ -157,63 +161,16 @@ void vb_wire_forked(struct vb_engine *engine)
 	if (!wire)
 		return;
 	vb_udp_close(&wire->udp);
+	vb_hand_forked(wire->hand);
 	vb_pcap_close(&wire->pcap);
 }
 
 /* ---- Handing over ---- */
 
-/* Packets for the process of one block, as one message of the socket that stands for it. */
-struct bundle {
-	uint32_t block, n;
-	size_t bytes;
-	struct iovec iov[2 * BATCH];
-};
-
-/* False: there is no room. */
-static bool put(struct bundle *bundle, struct vb_udp_datagram *d)
-{
-	if (bundle->n == 2 * BATCH || bundle->bytes + vb_handed_size(d) > HANDED_BYTES)
-		return false;
-	bundle->bytes += vb_handed_pack(d, &bundle->iov[bundle->n]);
-	bundle->n += 2;
-	return true;
-}
-
-static enum vb_wire_handed deliver_to(struct vb_engine *engine, const struct bundle *bundle,
-				      const struct sockaddr_un *to, socklen_t len, int patience)
-{
-	struct msghdr msg = {.msg_name = (void *)(uintptr_t)to,
-			     .msg_namelen = len,
-			     .msg_iov = (struct iovec *)(uintptr_t)bundle->iov,
-			     .msg_iovlen = bundle->n};
-
-	/* Its queue is short; what follows waits on our side. */
-	for (int i = 0; i <= patience; i++) {
-		if (sendmsg(vb_adapter_block_socket(engine->adapter, 0), &msg,
-			    MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
-			return VB_WIRE_DELIVERED;
-		if (errno != EAGAIN && errno != ENOBUFS)
-			return errno == ECONNREFUSED ? VB_WIRE_REFUSED : VB_WIRE_DELIVERED;
-		if (i < patience)
-			sched_yield();
-	}
-	return VB_WIRE_FULL; /* lost as on a link, unless the caller sends it again */
-}
-
-static bool deliver(struct vb_engine *engine, const struct bundle *bundle)
-{
-	struct sockaddr_un to;
-	socklen_t len = vb_block_address(engine->adapter->device, bundle->block, &to);
-
-	return deliver_to(engine, bundle, &to, len, PATIENCE) != VB_WIRE_REFUSED;
-}
-
 enum vb_wire_handed vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
 				    const struct sockaddr_un *to, socklen_t len)
 {
-	struct bundle bundle = {0};
-
-	return put(&bundle, d) ? deliver_to(engine, &bundle, to, len, 0) : VB_WIRE_DELIVERED;
+	return vb_hand_to(engine->wire->hand, d, to, len);
 }
 
 /* Connection management within the host: which process it is for stands in the message. */
@@ -238,23 +195,22 @@ static void manage_inside(struct vb_engine *engine, struct vb_udp_burst *b)
 /* False: it is no more. */
 static bool send_to_block(struct vb_engine *engine, const struct vb_udp_burst *b, uint32_t block)
 {
-	struct vb_udp_datagram d[BATCH];
-	struct bundle bundle = {.block = block};
-	uint32_t at = 0;
+	struct vb_udp_datagram d[VB_HAND_PACKETS];
+	uint32_t at = 0, n, sent;
 
-	do {
-		uint32_t next = at, i = 0;
+	for (;;) {
+		uint32_t next = at;
 
-		bundle.n = 0;
-		bundle.bytes = 0;
-		while (i < BATCH && vb_udp_burst_packet(b, &next, &d[i]) && put(&bundle, &d[i])) {
-			at = next;
-			i++;
-		}
-		if (bundle.n && !deliver(engine, &bundle))
+		for (n = 0; n < VB_HAND_PACKETS && vb_udp_burst_packet(b, &next, &d[n]);)
+			n++;
+		if (!n)
+			return true;
+		if (vb_hand_over(engine->wire->hand, block, d, n, &sent) != VB_WIRE_DELIVERED)
 			return false;
-	} while (bundle.n);
-	return true;
+		/* Those that were one too many come again. */
+		for (; sent; sent--)
+			vb_udp_burst_packet(b, &at, &d[0]);
+	}
 }
 
 /* To a process of this host: the packets of a burst have one destination. */
@@ -416,6 +372,15 @@ void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn)
 		vb_wire_faults_anew(wire->faults, gid, qpn);
 }
 
+uint64_t vb_wire_again_inside_ns(struct vb_engine *engine, uint32_t qpn)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	if (!wire)
+		return 0;
+	return vb_hand_again_ns(wire->hand, qpn == VB_MCAST_QPN ? 0 : qpn >> VB_BLOCK_BITS);
+}
+
 uint64_t vb_wire_again_ns(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
@@ -485,12 +450,21 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 static void hand_over(struct vb_engine *engine, struct vb_udp_datagram *d, struct found *found,
 		      uint32_t n)
 {
-	struct bundle bundle = {.block = found[0].other_block};
+	struct vb_udp_datagram all[VB_HAND_PACKETS];
+	uint32_t block = found[0].other_block, k = 0, from = 0;
 
-	for (uint32_t i = 0; i < n; i++)
-		if (found[i].other_block == bundle.block && put(&bundle, &d[i]))
-			found[i].other_block = 0;
-	deliver(engine, &bundle);
+	for (uint32_t i = 0; i < n && k < VB_HAND_PACKETS; i++) {
+		if (found[i].other_block != block)
+			continue;
+		all[k++] = d[i];
+		found[i].other_block = 0;
+	}
+	while (from < k) {
+		uint32_t sent;
+
+		vb_hand_over(engine->wire->hand, block, all + from, k - from, &sent);
+		from += sent;
+	}
 }
 
 /* What is for a process of ours, and might have come to it at once. */
@@ -566,6 +540,18 @@ static void close_in(struct vb_engine *engine, struct vb_wire *wire, int which)
 	vb_udp_close_in(&wire->udp, which);
 }
 
+void vb_wire_linger(struct vb_engine *engine)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+	const struct timespec pause = {.tv_nsec = LINGER_NS};
+
+	/* Who waits for room may be waited for. */
+	while (wire && vb_hand_due(wire->hand, false)) {
+		vb_wire_receive(engine, false);
+		nanosleep(&pause, NULL);
+	}
+}
+
 void vb_wire_close(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
@@ -573,6 +559,7 @@ void vb_wire_close(struct vb_engine *engine)
 
 	if (!wire)
 		return;
+	vb_wire_linger(engine);
 	vb_steer_leave(engine, &wire->steer);
 	close_in(engine, wire, 0);
 	close_in(engine, wire, 1);
@@ -584,6 +571,7 @@ void vb_wire_close(struct vb_engine *engine)
 	vb_steer_close(engine, &wire->steer, &wire->udp);
 	vb_pcap_close(&wire->pcap);
 	vb_wire_faults_close(wire->faults);
+	vb_hand_close(wire->hand);
 	pthread_mutex_destroy(&wire->send_lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	free(wire);
@@ -653,6 +641,8 @@ void vb_wire_receive(struct vb_engine *engine, bool patient)
 
 	if (wire && wire->faults)
 		release_held(engine, wire);
+	if (wire)
+		vb_hand_due(wire->hand, patient);
 	if (!wire || !my_turn(engine, wire, patient))
 		return;
 	for (int i = 0; i < GOES && more; i++) {

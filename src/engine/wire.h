@@ -8,6 +8,7 @@
 #include "carrier/local.h"
 #include "carrier/udp.h"
 #include "engine/engine.h"
+#include "engine/wire_hand.h"
 
 /*
  * Theory of operation
@@ -34,6 +35,12 @@ struct vb_wire;
  */
 int vb_wire_start(struct vb_engine *engine);
 
+/** vb_wire_linger() - Wait until what waits for other processes of this host was taken
+ *
+ * A second for a process that takes nothing.
+ */
+void vb_wire_linger(struct vb_engine *engine);
+
 /** vb_wire_close() - Close them; the thread has ended */
 void vb_wire_close(struct vb_engine *engine);
 
@@ -58,13 +65,6 @@ struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp
 uint8_t *vb_wire_room(struct vb_engine *engine, struct vb_udp_burst *b,
 		      const struct vb_packet *hdr);
 void vb_wire_add(struct vb_engine *engine, struct vb_udp_burst *b, const struct vb_packet *hdr);
-
-/* How a packet was handed to a process of this host. */
-enum vb_wire_handed {
-	VB_WIRE_DELIVERED,
-	VB_WIRE_FULL,	 /* its queue has no room now */
-	VB_WIRE_REFUSED, /* there is no such socket */
-};
 
 /** vb_wire_end() - Send them, by way of faults where some are asked for
  * Return:  false: a message of connection management found no room at a process of this host
@@ -109,6 +109,12 @@ void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
  * Return:  0, or the time to ask again
  */
 uint64_t vb_wire_again_ns(struct vb_engine *engine);
+
+/** vb_wire_again_inside_ns() - Whether requests for a QP of another process of this host may leave
+ * @qpn:    The QP's number, or the one of multicast
+ * Return:  0, or the time to ask again: packets for that process wait for room there
+ */
+uint64_t vb_wire_again_inside_ns(struct vb_engine *engine, uint32_t qpn);
 
 /** vb_wire_pace() - It leaves: so many bytes, headers and all */
 void vb_wire_pace(struct vb_engine *engine, uint64_t bytes);

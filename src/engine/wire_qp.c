@@ -59,7 +59,7 @@ struct turn {
 	struct vb_wire_qp *w;
 	struct vb_target_call call; /* our own QP as the target of the peer */
 	struct vb_payload none;
-	uint64_t again_ns;	    /* UC: when more may be sent */
+	uint64_t again_ns;	    /* when more may be sent */
 	struct vb_udp_burst *burst; /* packets that have not left */
 	bool failed;		    /* the responder ended the connection */
 	enum vb_verdict verdict;
@@ -379,10 +379,12 @@ static bool ask(struct turn *t, uint64_t now)
 
 	if (t->qp->ibv.qp_type == IBV_QPT_UC) {
 		t->again_ns = unsent(t) ? vb_wire_again_ns(t->engine) : 0;
-		if (t->again_ns)
-			return true;
 		budget = UC_BUDGET / t->w->sq.attr.path_mtu;
 	}
+	if (!t->again_ns && t->w->path.inside && unsent(t))
+		t->again_ns = vb_wire_again_inside_ns(t->engine, t->qp->attr.dest_qp_num);
+	if (t->again_ns)
+		return true;
 	more = vb_rc_req_run(&t->w->sq, t->w->ring, &req_env, t, now, budget, &out);
 	carry_out(t, &out);
 	return more;
