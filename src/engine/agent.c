@@ -121,6 +121,11 @@ bool vb_agent_local(struct ibv_context *context, const uint8_t *gid)
 	return vb_device_gid_find(ctx->device, VB_PORT, gid, VB_GID_ROCE_V2) >= 0;
 }
 
+uint64_t vb_agent_news(void)
+{
+	return vb_devices_news();
+}
+
 int vb_agent_fd(struct vb_engine *engine)
 {
 	struct vb_agent *agent = atomic_load(&engine->agent);

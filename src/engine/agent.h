@@ -108,6 +108,9 @@ int vb_agent_state(struct vb_agent_id *id);
 /** vb_agent_local() - Whether a GID is one of the device's own */
 bool vb_agent_local(struct ibv_context *context, const uint8_t *gid);
 
+/** vb_agent_news() - A number that changes when links, addresses or routes of this host may have */
+uint64_t vb_agent_news(void);
+
 #pragma GCC visibility pop
 
 /* ---- For the engine ---- */

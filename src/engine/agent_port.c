@@ -90,15 +90,15 @@ struct vb_agent_port *vb_agent_hold_port(struct vb_agent *agent, int fd, bool *o
 
 /* ---- Chosen ones ---- */
 
-static int choose_in(struct vb_agent_chosen *c, const char *device, uint16_t *number)
+/* Who connects may have the number of somebody's listener: connections are told apart by their
+ * ids. Who may listen claims it. */
+static int choose_in(struct vb_agent_chosen *c, uint16_t *number)
 {
 	for (uint32_t i = 0; i < VB_CMPORT_BLOCK; i++) {
-		uint16_t port = (uint16_t)(c->base + i);
-
-		if (c->used & 1ull << i || !vb_cmport_free(device, c->space, port))
+		if (c->used & 1ull << i)
 			continue;
 		c->used |= 1ull << i;
-		*number = port;
+		*number = (uint16_t)(c->base + i);
 		return 0;
 	}
 	return -EADDRINUSE;
@@ -124,13 +124,12 @@ static int open_chosen(struct vb_agent *agent, struct vb_agent_chosen *c, uint32
 static int choose(struct vb_agent *agent, uint16_t space, struct vb_agent_chosen **out,
 		  uint16_t *number)
 {
-	const char *device = agent->engine->adapter->device;
 	struct vb_agent_chosen *c;
 	uint32_t first;
 	int err;
 
 	for (c = agent->chosen; c; c = c->next)
-		if (c->space == space && c->used != UINT64_MAX && !choose_in(c, device, number)) {
+		if (c->space == space && c->used != UINT64_MAX && !choose_in(c, number)) {
 			*out = c;
 			return 0;
 		}
@@ -148,7 +147,7 @@ static int choose(struct vb_agent *agent, uint16_t space, struct vb_agent_chosen
 	c->next = agent->chosen;
 	agent->chosen = c;
 	*out = c;
-	return choose_in(c, device, number);
+	return choose_in(c, number);
 }
 
 /* ---- Ids ---- */

@@ -101,8 +101,6 @@ enum vb_wire_handed vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagr
 	struct vb_cm_msg msg;
 	struct vb_cm_ip ip;
 	struct vb_cmport at;
-	struct sockaddr_un to;
-	socklen_t len;
 
 	/* Nobody has to be told about what is no message. */
 	if (!vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
@@ -110,11 +108,9 @@ enum vb_wire_handed vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagr
 	if (vb_cm_to_service(&msg))
 		return vb_agent_service_port(&msg, &ip, &at) ? pass_to_port(engine, d, &at)
 							     : VB_WIRE_REFUSED;
-	len = vb_block_address(engine->adapter->device,
-			       (msg.attr == VB_CM_SIDR_REP ? msg.local_id : msg.remote_id) >>
-				       VB_AGENT_BLOCK_SHIFT,
-			       &to);
-	return vb_wire_deliver(engine, d, &to, len);
+	return vb_wire_deliver_block(engine, d,
+				     (msg.attr == VB_CM_SIDR_REP ? msg.local_id : msg.remote_id) >>
+					     VB_AGENT_BLOCK_SHIFT);
 }
 
 void vb_agent_refuse(struct vb_engine *engine, const struct vb_udp_datagram *d,

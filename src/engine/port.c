@@ -64,7 +64,7 @@ void vb_port_watch_open(struct vb_engine *engine)
 	if (!watch)
 		return;
 	watch->dev = dev;
-	watch->fd = vb_netwatch_open();
+	watch->fd = vb_netwatch_open(false);
 	if (watch->fd < 0) {
 		free(watch);
 		return;

@@ -173,6 +173,14 @@ enum vb_wire_handed vb_wire_deliver(struct vb_engine *engine, struct vb_udp_data
 	return vb_hand_to(engine->wire->hand, d, to, len);
 }
 
+enum vb_wire_handed vb_wire_deliver_block(struct vb_engine *engine, struct vb_udp_datagram *d,
+					  uint32_t block)
+{
+	uint32_t used;
+
+	return vb_hand_over(engine->wire->hand, block, d, 1, &used);
+}
+
 /* Connection management within the host: which process it is for stands in the message. */
 static void manage_inside(struct vb_engine *engine, struct vb_udp_burst *b)
 {
@@ -205,7 +213,7 @@ static bool send_to_block(struct vb_engine *engine, const struct vb_udp_burst *b
 			n++;
 		if (!n)
 			return true;
-		if (vb_hand_over(engine->wire->hand, block, d, n, &sent) != VB_WIRE_DELIVERED)
+		if (vb_hand_over(engine->wire->hand, block, d, n, &sent) == VB_WIRE_REFUSED)
 			return false;
 		/* Those that were one too many come again. */
 		for (; sent; sent--)
@@ -580,7 +588,7 @@ void vb_wire_close(struct vb_engine *engine)
 /* A message of another process. */
 static uint32_t unpack(struct vb_wire *wire, size_t size)
 {
-	return vb_handed_unpack(wire->handed, size, wire->inbox.datagrams, BATCH);
+	return vb_handed_unpack(wire->handed, size, wire->inbox.datagrams, VB_HAND_PACKETS);
 }
 
 /* What comes by the block sockets was received by another process. One message. */

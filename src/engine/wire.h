@@ -83,6 +83,10 @@ void vb_wire_end_plain(struct vb_engine *engine, struct vb_udp_burst *b);
 enum vb_wire_handed vb_wire_deliver(struct vb_engine *engine, struct vb_udp_datagram *d,
 				    const struct sockaddr_un *to, socklen_t len);
 
+/** vb_wire_deliver_block() - Hand one packet to the process of a block, behind those that wait */
+enum vb_wire_handed vb_wire_deliver_block(struct vb_engine *engine, struct vb_udp_datagram *d,
+					  uint32_t block);
+
 /** vb_wire_handed() - Take one message of packets off such a socket and run what they bring
  * Context: engine's thread
  * Return:  whether there was one

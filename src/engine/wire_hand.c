@@ -220,24 +220,25 @@ static struct waiting *room(struct way *way, uint32_t packets, size_t size)
 	return w;
 }
 
-/* Lost where there is no room, as on a link. */
-static void wait_here(struct vb_hand *hand, struct way *way, const struct msghdr *msg, size_t size)
+/* False: there is no room here either. */
+static bool wait_here(struct vb_hand *hand, struct way *way, const struct msghdr *msg, size_t size)
 {
 	bool begins = !way->first;
 	struct waiting *w = room(way, (uint32_t)msg->msg_iovlen / 2, size);
 
 	if (!w)
-		return;
+		return false;
 	for (size_t i = 0; i < msg->msg_iovlen; i++) {
 		memcpy(w->bytes + w->used, msg->msg_iov[i].iov_base, msg->msg_iov[i].iov_len);
 		w->used += msg->msg_iov[i].iov_len;
 	}
 	w->packets += (uint32_t)msg->msg_iovlen / 2;
-	if (!begins)
-		return;
-	way->since_ns = vb_now_ns();
-	set_waits(hand, way);
-	arm(hand, way);
+	if (begins) {
+		way->since_ns = vb_now_ns();
+		set_waits(hand, way);
+		arm(hand, way);
+	}
+	return true;
 }
 
 /* False: somebody else's packets wait there. */
@@ -266,11 +267,9 @@ static enum vb_wire_handed send_message(struct vb_hand *hand, uint32_t block, st
 	if (way->first)
 		send_waiting(hand, way);
 	how = way->first ? VB_WIRE_FULL : try_again(hand, way, msg);
-	if (how != VB_WIRE_FULL)
-		return how;
-	if (!way->stopped)
-		wait_here(hand, way, msg, size);
-	return VB_WIRE_DELIVERED;
+	if (how == VB_WIRE_FULL && !way->stopped && wait_here(hand, way, msg, size))
+		return VB_WIRE_DELIVERED;
+	return how;
 }
 
 enum vb_wire_handed vb_hand_over(struct vb_hand *hand, uint32_t block, struct vb_udp_datagram *d,
@@ -292,7 +291,7 @@ enum vb_wire_handed vb_hand_over(struct vb_hand *hand, uint32_t block, struct vb
 	pthread_mutex_lock(&way->lock);
 	how = send_message(hand, block, &msg, size);
 	pthread_mutex_unlock(&way->lock);
-	return how == VB_WIRE_REFUSED ? how : VB_WIRE_DELIVERED;
+	return how;
 }
 
 enum vb_wire_handed vb_hand_to(struct vb_hand *hand, struct vb_udp_datagram *d,

@@ -35,7 +35,7 @@ enum vb_wire_handed {
 };
 
 /* Packets of one message. */
-#define VB_HAND_PACKETS 32
+#define VB_HAND_PACKETS 128
 /* Its bytes. */
 #define VB_HAND_BYTES 65536u
 
@@ -55,7 +55,7 @@ void vb_hand_forked(struct vb_hand *hand);
  * @n:      At most VB_HAND_PACKETS
  * @used:   Receives how many went into the message, the first ones
  * Context: any thread
- * Return:  VB_WIRE_DELIVERED or VB_WIRE_REFUSED
+ * Return:  VB_WIRE_FULL where there is no room here either, or the process is stopped
  */
 enum vb_wire_handed vb_hand_over(struct vb_hand *hand, uint32_t block, struct vb_udp_datagram *d,
 				 uint32_t n, uint32_t *used);

@@ -176,23 +176,6 @@ int vb_cmport_claim(const char *device, const struct vb_cmport *port, int *fd)
 	return 0;
 }
 
-bool vb_cmport_free(const char *device, uint16_t space, uint16_t port)
-{
-	struct vb_cmport v4 = {.space = space, .port = port, .any = true};
-	struct vb_cmport v6 = v4, only6;
-	int fd = new_socket();
-	bool found;
-
-	if (fd < 0)
-		return true;
-	v6.v6 = true;
-	only6 = v6;
-	only6.only6 = true;
-	found = taken(fd, device, &v4) || taken(fd, device, &v6) || taken(fd, device, &only6);
-	close(fd);
-	return !found;
-}
-
 static void range(uint32_t *first, uint32_t *last)
 {
 	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");

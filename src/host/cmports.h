@@ -51,9 +51,6 @@ int vb_cmport_claim_block(const char *device, uint16_t space, uint32_t first, ui
 socklen_t vb_cmport_block_address(const char *device, uint16_t space, uint16_t port,
 				  struct sockaddr_un *address);
 
-/** vb_cmport_free() - Whether nobody has bound a port at every address */
-bool vb_cmport_free(const char *device, uint16_t space, uint16_t port);
-
 /** vb_cmport_address() - The name of the socket that stands for a port
  * Return: the length for bind() or sendto()
  */

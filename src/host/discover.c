@@ -32,6 +32,7 @@ static struct {
 	_Atomic uint8_t whole[VB_DEVICES_MAX];
 	struct vb_netnews news;
 	bool holds[VB_DEVICES_MAX]; /* what is known, unless there is news */
+	uint64_t n_news;
 	char problem[PROBLEMS_MAX][160];
 	size_t n_problems;
 } all;
@@ -253,6 +254,27 @@ void vb_devices_leave(void)
 	pthread_mutex_unlock(lock);
 }
 
+/* With the devices' lock held. */
+static void hear(void)
+{
+	if (vb_netnews_none(&all.news))
+		return;
+	memset(all.holds, 0, sizeof(all.holds));
+	all.n_news++;
+}
+
+uint64_t vb_devices_news(void)
+{
+	pthread_mutex_t *lock = vb_fork_lock(VB_FORK_LOCK_DEVICES);
+	uint64_t n;
+
+	pthread_mutex_lock(lock);
+	hear();
+	n = all.n_news;
+	pthread_mutex_unlock(lock);
+	return n;
+}
+
 /* The port now, with the devices' lock held. Where the kernel cannot be asked, what
  * was known last holds. */
 static const struct port *look(const struct vb_device *dev)
@@ -262,9 +284,8 @@ static const struct port *look(const struct vb_device *dev)
 	struct port *next = &all.port[dev->index][!whole];
 	int err;
 
-	if (!vb_netnews_none(&all.news))
-		memset(all.holds, 0, sizeof(all.holds));
-	else if (all.holds[dev->index])
+	hear();
+	if (all.holds[dev->index])
 		return now;
 	err = vb_netdev_read(dev->ifindex, &next->link);
 	if (err && err != -ENODEV)

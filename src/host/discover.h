@@ -52,6 +52,11 @@ void vb_devices_attend(void);
 /** vb_devices_leave() - Undo one vb_devices_attend() */
 void vb_devices_leave(void);
 
+/** vb_devices_news() - A number that changes when links, addresses or routes may have changed
+ * With every call while nobody attends.
+ */
+uint64_t vb_devices_news(void);
+
 /** vb_device_is() - Whether a pointer is one of the devices */
 bool vb_device_is(const struct ibv_device *ibv);
 

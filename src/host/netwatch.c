@@ -6,18 +6,24 @@
 #include <linux/rtnetlink.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "base/forkguard.h"
 
+#define LINKS (RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR)
+/* The rules of IPv6 have no name of this kind. */
+#define ROUTES                                                                                     \
+	(RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_ROUTE | RTMGRP_IPV4_RULE | 1u << (RTNLGRP_IPV6_RULE - 1))
+
 /* An announcement is about one link or address; a longer one is taken as lost. */
 #define MESSAGE_BYTES 8192
 
-int vb_netwatch_open(void)
+int vb_netwatch_open(bool routes)
 {
 	struct sockaddr_nl address = {
 		.nl_family = AF_NETLINK,
-		.nl_groups = RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR,
+		.nl_groups = LINKS | (routes ? ROUTES : 0),
 	};
 	int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
 	int err;
@@ -115,6 +121,20 @@ static bool is_ours(const struct vb_netnews *news)
 	       cookie == news->cookie;
 }
 
+/* One look for each tick: who closes our descriptor is found out a little later. */
+static bool looked(struct vb_netnews *news)
+{
+	struct timespec now;
+	uint64_t tick;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	tick = (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+	if (tick == news->tick)
+		return true;
+	news->tick = tick;
+	return false;
+}
+
 static void forget(struct vb_netnews *news)
 {
 	if (is_ours(news))
@@ -137,7 +157,7 @@ static void listen_anew(struct vb_netnews *news)
 	news->guard = vb_fork_guard();
 	if (!news->guard)
 		return;
-	news->fd = vb_netwatch_open();
+	news->fd = vb_netwatch_open(true);
 	if (news->fd >= 0 && !cookie_of(news->fd, &news->cookie)) {
 		close(news->fd);
 		news->fd = -1;
@@ -158,21 +178,22 @@ void vb_netnews_end(struct vb_netnews *news)
 		forget(news);
 }
 
-/* Reads them all: the next call is about what comes after this one. */
-static bool heard_nothing(int fd)
+/* Takes nothing: it may be another's. */
+static bool nothing_waits(int fd)
 {
 	uint8_t byte;
-	bool none = true;
 
-	for (;;) {
-		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
+	return recv(fd, &byte, sizeof(byte), MSG_DONTWAIT | MSG_PEEK) < 0 && errno == EAGAIN;
+}
 
-		if (n < 0 && errno == EAGAIN)
-			return none;
-		none = false;
-		if (n < 0 && errno != EINTR && errno != ENOBUFS)
-			return none;
-	}
+/* Reads them all: the next call is about what comes after this one. */
+static void take_all(int fd)
+{
+	uint8_t byte;
+
+	while (recv(fd, &byte, sizeof(byte), MSG_DONTWAIT) >= 0 || errno == EINTR ||
+	       errno == ENOBUFS)
+		;
 }
 
 bool vb_netnews_none(struct vb_netnews *news)
@@ -180,8 +201,11 @@ bool vb_netnews_none(struct vb_netnews *news)
 	leave_parent(news);
 	if (!news->users)
 		return false;
+	if ((looked(news) || is_ours(news)) && nothing_waits(news->fd))
+		return true;
 	if (is_ours(news))
-		return heard_nothing(news->fd);
-	listen_anew(news);
+		take_all(news->fd);
+	else
+		listen_anew(news);
 	return false;
 }

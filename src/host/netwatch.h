@@ -12,10 +12,11 @@
  */
 
 /** vb_netwatch_open() - A descriptor that is readable after a change
+ * @routes: Of routes and their rules too
  * Context: watches the network namespace of the calling thread
  * Return:  the descriptor, close-on-exec and non-blocking; or negative errno
  */
-int vb_netwatch_open(void);
+int vb_netwatch_open(bool routes);
 
 /** vb_netwatch_changed() - Read the announcements there are
  * @ifindex: An interface, 0 none
@@ -25,11 +26,12 @@ int vb_netwatch_open(void);
 bool vb_netwatch_changed(int fd, uint32_t ifindex, const char *name);
 
 /**
- * struct vb_netnews - Whether what was read of the interfaces still holds
+ * struct vb_netnews - Whether what was read of the interfaces and routes still holds
  * @users:  Who keeps it up
  * @guard:  Of the process that opened it (base/forkguard.h)
  * @fd:     A routing socket, -1 none
  * @cookie: Of that socket: programs close descriptors that are not theirs, and use them anew
+ * @tick:   Of the kernel's clock, when that was looked at
  *
  * For questions that come by the thousand and whose answer costs the kernel ten times as much as
  * to say that nothing has changed. The caller locks.
@@ -39,6 +41,7 @@ struct vb_netnews {
 	int fd;
 	const uint8_t *guard;
 	uint64_t cookie;
+	uint64_t tick;
 };
 
 /** vb_netnews_begin() - Listen, for one user more
@@ -51,7 +54,8 @@ void vb_netnews_end(struct vb_netnews *news);
 
 /** vb_netnews_none() - Whether certainly nothing was announced since the last call
  * Return:  false too where nobody listens, in a child made by fork, where the socket was closed
- *          by others, or where announcements were lost
+ *          by others (found at the latest when the kernel's clock has ticked), or where
+ *          announcements were lost
  */
 bool vb_netnews_none(struct vb_netnews *news);
 

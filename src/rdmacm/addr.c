@@ -10,9 +10,7 @@
 
 #include "rdmacm/cm.h"
 
-/* Any port: only the way is looked for, nothing is sent. */
-#define DISCARD 9
-#define HOPS	64
+#define HOPS 64
 
 static const struct sockaddr_in *v4(const struct sockaddr *addr)
 {
@@ -155,34 +153,6 @@ int rdma_bind_addr(struct rdma_cm_id *rid, struct sockaddr *addr)
 
 /* ---- Finding the way ---- */
 
-/* The address that the kernel would send from; 0, or -1 by rule. */
-static int source_of(const struct cm_id *id, const struct sockaddr *dst,
-		     struct sockaddr_storage *src)
-{
-	struct sockaddr_storage to;
-	socklen_t len = sizeof(*src);
-	char what[INET6_ADDRSTRLEN];
-	int fd = socket(dst->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	int err = 0;
-
-	if (fd < 0)
-		return vb_fail_minus1(VB_RULE_CM_DESCRIPTORS, "id %p: %s", (const void *)id,
-				      strerror(errno));
-	memset(src, 0, sizeof(*src));
-	memset(&to, 0, sizeof(to));
-	memcpy(&to, dst, cm_addr_len(dst));
-	cm_addr_set_port((struct sockaddr *)&to, DISCARD);
-	if (connect(fd, (struct sockaddr *)&to, cm_addr_len(dst)) ||
-	    getsockname(fd, (struct sockaddr *)src, &len))
-		err = errno ? errno : ENETUNREACH;
-	close(fd);
-	if (err)
-		return vb_fail_minus1(VB_RULE_CM_NO_ROUTE, "id %p: %s: %s", (const void *)id,
-				      cm_text_address(dst, what, sizeof(what)), strerror(err));
-	cm_addr_set_port((struct sockaddr *)src, 0);
-	return 0;
-}
-
 static void loopback_of(int family, struct sockaddr *addr)
 {
 	struct sockaddr_in6 *six = (struct sockaddr_in6 *)(void *)addr;
@@ -235,7 +205,7 @@ static int have_source(struct cm_id *id, const struct sockaddr *src)
 		return 0;
 	if (src && !cm_addr_any(src))
 		memcpy(&found, src, cm_addr_len(src));
-	else if (source_of(id, dst, &found))
+	else if (cm_source(id, dst, &found))
 		return -1;
 	device = find_device(id, (struct sockaddr *)&found);
 	if (!device)

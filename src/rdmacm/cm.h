@@ -235,6 +235,11 @@ uint16_t cm_addr_port(const struct sockaddr *addr);
 void cm_addr_set_port(struct sockaddr *addr, uint16_t port);
 socklen_t cm_addr_len(const struct sockaddr *addr);
 
+/** cm_source() - The address that the kernel would send from, with port 0
+ * Return: 0, or -1 by rule
+ */
+int cm_source(const struct cm_id *id, const struct sockaddr *dst, struct sockaddr_storage *from);
+
 /** cm_addr_from_ip() - An address as a REQ carries it */
 void cm_addr_from_ip(bool v6, const uint8_t *bytes, uint16_t port, struct sockaddr_storage *addr);
 

@@ -165,25 +165,6 @@ static void a_failed_claim_leaves_nothing(void **state)
 	close(none);
 }
 
-static void free_means_that_nobody_has_a_wildcard(void **state)
-{
-	static const enum where anys[] = {ANY4, ANY6, ONLY6};
-	int fd;
-
-	(void)state;
-	assert_true(vb_cmport_free(device, SPACE, PORT));
-	for (int i = 0; i < 3; i++) {
-		struct vb_cmport port = at(anys[i], PORT);
-
-		assert_int_equal(vb_cmport_claim(device, &port, &fd), 0);
-		assert_false(vb_cmport_free(device, SPACE, PORT));
-		assert_true(vb_cmport_free(device, SPACE, PORT + 1));
-		assert_true(vb_cmport_free(device, SPACE + 1, PORT));
-		close(fd);
-		assert_true(vb_cmport_free(device, SPACE, PORT));
-	}
-}
-
 /* ---- Other processes ---- */
 
 struct child {
@@ -399,7 +380,6 @@ int main(void)
 		TEST(three_claims_are_told_apart),
 		TEST(other_numbers_spaces_and_devices_are_apart),
 		TEST(a_failed_claim_leaves_nothing),
-		TEST(free_means_that_nobody_has_a_wildcard),
 		TEST(a_process_that_dies_gives_its_ports_back),
 		TEST(two_processes_race),
 		TEST(blocks_are_apart_and_within_the_range),
