@@ -19,8 +19,6 @@
  * mistake: left alone it comes again, and an answer may take so long anyway. */
 #define ANSWER_NS	(UINT64_C(4096) << VB_CM_RESPONSE_TIMEOUT)
 #define LISTENS_SOON_NS 4000000000u
-/* perftest's server listens anew for its second connection, whose request may come before. */
-#define LEFT_NS 1000000000u
 
 /* ---- The agent ---- */
 
@@ -221,6 +219,13 @@ int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void
 	return err;
 }
 
+void vb_agent_ready(struct ibv_context *context)
+{
+	struct vb_agent *agent;
+
+	get_agent(vb_context_of(context), &agent);
+}
+
 /* Within the host a full queue is known, and costs a moment, not the time of a lost message. */
 void vb_agent_send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 {
@@ -270,7 +275,7 @@ static void unlist_listener(struct vb_agent_id *id)
 		}
 	id->listening = false;
 	agent->left[agent->n_left++ % VB_AGENT_LEFT] =
-		(struct vb_agent_left){.at = id->at, .until_ns = vb_now_ns() + LEFT_NS};
+		(struct vb_agent_left){.at = id->at, .until_ns = vb_now_ns() + VB_AGENT_LEFT_NS};
 }
 
 void vb_agent_destroy(struct vb_agent_id *id)

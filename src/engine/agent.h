@@ -105,6 +105,12 @@ int vb_agent_data_came(struct vb_agent_id *id);
 /** vb_agent_state() - enum vb_cm_state of its connection now */
 int vb_agent_state(struct vb_agent_id *id);
 
+/** vb_agent_ready() - Open now what ids of a device need
+ * So that the first connection does not wait for it. Where it fails the next call tries again and says
+ * so.
+ */
+void vb_agent_ready(struct ibv_context *context);
+
 /** vb_agent_local() - Whether a GID is one of the device's own */
 bool vb_agent_local(struct ibv_context *context, const uint8_t *gid);
 

@@ -55,6 +55,8 @@ struct vb_agent_left {
 };
 
 #define VB_AGENT_LEFT 8u
+/* perftest's server listens anew for its second connection, whose request may come before. */
+#define VB_AGENT_LEFT_NS 1000000000u
 
 struct vb_agent {
 	struct vb_engine *engine;
@@ -70,7 +72,8 @@ struct vb_agent {
 	struct vb_agent_id *listeners;
 	struct vb_agent_left left[VB_AGENT_LEFT]; /* the latest */
 	uint32_t n_left;			  /* so far */
-	struct vb_agent_id *timed;		  /* those that are due sometime */
+	_Atomic uint64_t taken[VB_AGENT_LEFT]; /* ports of others that took a request, and when */
+	struct vb_agent_id *timed;	       /* those that are due sometime */
 	uint64_t next_ns;
 	struct vb_agent_id *by_qpn[VB_AGENT_BUCKETS]; /* passive sides, by the peer's QP number */
 };

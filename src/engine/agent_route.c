@@ -67,6 +67,30 @@ bool vb_agent_service_port(const struct vb_cm_msg *msg, struct vb_cm_ip *ip, str
 	return true;
 }
 
+/* ---- Ports of other processes of this host ---- */
+
+#define TICK_BITS 16u
+
+/* A port, and when it took a request, as one word: several threads pass requests on. */
+static uint64_t taken_word(uint16_t port)
+{
+	return (uint64_t)port << 48 | (vb_now_ns() >> TICK_BITS & UINT64_C(0xffffffffffff));
+}
+
+static void port_took(struct vb_agent *agent, uint16_t port)
+{
+	if (agent)
+		atomic_store(&agent->taken[port % VB_AGENT_LEFT], taken_word(port));
+}
+
+/* Whose socket is not there: its listener has just gone, and comes again perhaps. */
+static bool port_took_lately(struct vb_agent *agent, uint16_t port)
+{
+	uint64_t taken = agent ? atomic_load(&agent->taken[port % VB_AGENT_LEFT]) : 0;
+
+	return taken >> 48 == port && taken_word(port) - taken < VB_AGENT_LEFT_NS >> TICK_BITS;
+}
+
 /* The sockets that may stand for a port, the narrowest first. */
 static enum vb_wire_handed pass_to_port(struct vb_engine *engine, struct vb_udp_datagram *d,
 					const struct vb_cmport *at)
@@ -95,6 +119,21 @@ static enum vb_wire_handed pass_to_port(struct vb_engine *engine, struct vb_udp_
 	return vb_wire_deliver(engine, d, &to, len);
 }
 
+/* A request for a port that nobody has now is not refused at once where somebody had it just now.
+ */
+static enum vb_wire_handed pass_request(struct vb_engine *engine, struct vb_udp_datagram *d,
+					const struct vb_cmport *at)
+{
+	struct vb_agent *agent = atomic_load(&engine->agent);
+	enum vb_wire_handed handed = pass_to_port(engine, d, at);
+
+	if (handed == VB_WIRE_DELIVERED)
+		port_took(agent, at->port);
+	if (handed == VB_WIRE_REFUSED && port_took_lately(agent, at->port))
+		handed = VB_WIRE_FULL;
+	return handed;
+}
+
 enum vb_wire_handed vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d,
 				  const struct vb_packet *pkt)
 {
@@ -106,7 +145,7 @@ enum vb_wire_handed vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagr
 	if (!vb_cm_parse(pkt->payload, pkt->payload_len, &msg))
 		return VB_WIRE_DELIVERED;
 	if (vb_cm_to_service(&msg))
-		return vb_agent_service_port(&msg, &ip, &at) ? pass_to_port(engine, d, &at)
+		return vb_agent_service_port(&msg, &ip, &at) ? pass_request(engine, d, &at)
 							     : VB_WIRE_REFUSED;
 	return vb_wire_deliver_block(engine, d,
 				     (msg.attr == VB_CM_SIDR_REP ? msg.local_id : msg.remote_id) >>

@@ -15,7 +15,8 @@ void vb_agent_packet(struct vb_engine *engine, struct vb_udp_datagram *d,
 
 /** vb_agent_pass() - Pass a packet for QP 1 to a process of this host
  * @pkt:    Decoded
- * Return:  VB_WIRE_REFUSED: there is nobody to take it; who sent it has to be told
+ * Return:  VB_WIRE_FULL: to be tried again: its queue is full, or its listener is between two
+ *          ids. VB_WIRE_REFUSED: there is nobody to take it; who sent it has to be told
  */
 enum vb_wire_handed vb_agent_pass(struct vb_engine *engine, struct vb_udp_datagram *d,
 				  const struct vb_packet *pkt);

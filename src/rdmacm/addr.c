@@ -2,11 +2,9 @@
 /* Addresses: what of them the library needs, binding, and finding the way to one. */
 #include <endian.h>
 #include <errno.h>
-#include <ifaddrs.h>
 #include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include "rdmacm/cm.h"
 
@@ -85,46 +83,6 @@ void cm_addr_from_ip(bool is_v6, const uint8_t *bytes, uint16_t port, struct soc
 
 /* ---- Binding ---- */
 
-static bool is_local(const uint8_t *gid)
-{
-	struct ifaddrs *list;
-	bool found = false;
-
-	if (getifaddrs(&list))
-		return false;
-	for (struct ifaddrs *a = list; a && !found; a = a->ifa_next) {
-		uint8_t one[16];
-
-		found = a->ifa_addr && family_known(a->ifa_addr) && cm_addr_gid(a->ifa_addr, one) &&
-			!memcmp(one, gid, 16);
-	}
-	freeifaddrs(list);
-	return found;
-}
-
-/* The device of an address of this host. Loopback has none of its own: the first serves.
- * NULL by rule. */
-static struct cm_device *find_device(const struct cm_id *id, const struct sockaddr *addr)
-{
-	struct cm_device *device, *all;
-	char what[INET6_ADDRSTRLEN], devices[512];
-	uint8_t gid[16];
-
-	cm_addr_gid(addr, gid);
-	device = cm_device_of_gid(gid);
-	if (device)
-		return device;
-	if (cm_addr_loopback(addr)) {
-		if (id->device)
-			return id->device;
-		return cm_devices(&all) ? &all[0] : NULL;
-	}
-	return vb_fail_null(
-		is_local(gid) ? VB_RULE_CM_NO_DEVICE_ADDRESS : VB_RULE_CM_ADDRESS_NOT_LOCAL,
-		"id %p: %s; %s", (const void *)id, cm_text_address(addr, what, sizeof(what)),
-		cm_text_devices(devices, sizeof(devices)));
-}
-
 int cm_bind(struct cm_id *id, const struct sockaddr *addr)
 {
 	struct cm_device *device = NULL;
@@ -135,7 +93,7 @@ int cm_bind(struct cm_id *id, const struct sockaddr *addr)
 	if (id->state != CM_IDLE)
 		return vb_fail_minus1(VB_RULE_CM_STATE, "id %p is bound already", (void *)id);
 	if (!cm_addr_any(addr)) {
-		device = find_device(id, addr);
+		device = cm_device_of_address(id, addr);
 		if (!device)
 			return -1;
 	}
@@ -199,15 +157,16 @@ static int have_source(struct cm_id *id, const struct sockaddr *src)
 	const struct sockaddr *dst = &id->id.route.addr.dst_addr;
 	uint16_t port = id->state == CM_BOUND ? cm_addr_port(own) : src ? cm_addr_port(src) : 0;
 	struct sockaddr_storage found = {0};
-	struct cm_device *device;
+	struct cm_device *device = NULL;
 
 	if (id->state == CM_BOUND && !cm_addr_any(own))
 		return 0;
-	if (src && !cm_addr_any(src))
+	if (src && !cm_addr_any(src)) {
 		memcpy(&found, src, cm_addr_len(src));
-	else if (cm_source(id, dst, &found))
-		return -1;
-	device = find_device(id, (struct sockaddr *)&found);
+		device = cm_device_of_address(id, src);
+	} else {
+		device = cm_source(id, dst, &found);
+	}
 	if (!device)
 		return -1;
 	cm_addr_set_port((struct sockaddr *)&found, port);

@@ -2,13 +2,22 @@
 /* Event channels, and the events in them. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/futex.h>
 #include <sys/eventfd.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "rdmacm/cm.h"
+
+/* How often a thread that took the last event may be waited for. */
+#define RETURNS 1000
+
+static struct cm_channel *channels;
 
 static struct cm_channel *channel_of(struct rdma_event_channel *channel)
 {
@@ -19,9 +28,12 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 {
 	struct cm_device *devices;
 	struct cm_channel *c;
+	int n = cm_devices(&devices);
 
-	if (!cm_devices(&devices))
+	if (!n)
 		return NULL;
+	for (int i = 0; i < n; i++)
+		vb_agent_ready(devices[i].verbs);
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return vb_fail_null(VB_RULE_CM_MEMORY, "an event channel");
@@ -34,13 +46,37 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return vb_fail_null(VB_RULE_CM_DESCRIPTORS, "an event channel: %s",
 				    strerror(errno));
 	}
+	cm_lock();
+	c->next = channels;
+	channels = c;
+	cm_unlock();
 	return &c->channel;
+}
+
+/* Under the lock. */
+static struct cm_channel **place_of(const struct rdma_event_channel *channel)
+{
+	struct cm_channel **at = &channels;
+
+	while (*at && &(*at)->channel != channel)
+		at = &(*at)->next;
+	return at;
 }
 
 bool cm_channel_usable(const struct rdma_event_channel *channel, const char *call)
 {
+	bool there;
+
 	if (!channel) {
 		vb_fail(VB_RULE_CM_ARGUMENT, "%s: channel is NULL", call);
+		return false;
+	}
+	cm_lock();
+	there = *place_of(channel) != NULL;
+	cm_unlock();
+	if (!there) {
+		vb_fail(VB_RULE_CM_ARGUMENT, "%s: channel %p is none, or not any more", call,
+			(const void *)channel);
 		return false;
 	}
 	if (!cm_alive(((const struct cm_channel *)(const void *)channel)->alive)) {
@@ -50,12 +86,36 @@ bool cm_channel_usable(const struct rdma_event_channel *channel, const char *cal
 	return true;
 }
 
+/* Programs destroy the channel while a thread of theirs is about to wait for the next event
+ * (rping): the kernel's thread would wait inside by then, for ever, and not be told. */
+static void let_return(struct cm_channel *c)
+{
+	for (int i = 0; i < RETURNS; i++) {
+		bool out;
+
+		cm_lock();
+		out = c->given && !c->inside && !pthread_equal(c->to, pthread_self());
+		cm_unlock();
+		if (!out)
+			return;
+		sched_yield();
+	}
+}
+
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
+	struct cm_channel **at;
 	struct cm_event *event;
 
 	if (!channel)
 		return;
+	if (cm_alive(channel_of(channel)->alive))
+		let_return(channel_of(channel));
+	cm_lock();
+	at = place_of(channel);
+	if (*at)
+		*at = (*at)->next;
+	cm_unlock();
 	while ((event = channel_of(channel)->first)) {
 		channel_of(channel)->first = event->next;
 		free(event);
@@ -119,13 +179,22 @@ static void give_out(struct cm_event *event, struct cm_id *counts)
 	counts->out = event;
 }
 
-static void take_back(struct cm_event *event)
+/* Returns where somebody may wait for it. */
+static uint32_t *take_back(struct cm_event *event)
 {
 	*event->at_out = event->next_out;
 	if (event->next_out)
 		event->next_out->at_out = event->at_out;
 	event->counts->given_out--;
-	pthread_cond_broadcast(&event->counts->acked);
+	return &event->counts->given_out;
+}
+
+/* Not under the lock: who acknowledges an event of an id that somebody destroys goes on to wait for
+ * the next one, and has to be there before its channel is gone. The id may be gone by now; its
+ * address is all that counts. */
+static void wake(uint32_t *given_out)
+{
+	syscall(SYS_futex, given_out, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Take those out that are an id's. */
@@ -224,38 +293,57 @@ static void act_on(struct cm_event *event)
 	}
 }
 
-static bool waits(int fd)
+/* Who waits in the kernel on a channel that another thread destroys goes on waiting. */
+static void wait_for_ever(void)
 {
+	for (;;)
+		pause();
+}
+
+/* Until it is readable: 0. -1: it does not wait, or a signal ended the call, as it ends the system
+ * call of the real library. */
+static int wait_readable(int fd)
+{
+	struct pollfd readable = {.fd = fd, .events = POLLIN};
 	int flags = fcntl(fd, F_GETFL);
 
-	return flags >= 0 && !(flags & O_NONBLOCK);
+	if (flags >= 0 && flags & O_NONBLOCK)
+		return vb_fail_minus1(VB_RULE_CM_NO_EVENT, "channel fd=%d", fd);
+	if (poll(&readable, 1, -1) < 0)
+		return -1;
+	if (flags < 0 || readable.revents & POLLNVAL)
+		wait_for_ever();
+	return 0;
 }
 
 int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
 {
 	struct cm_channel *c = channel_of(channel);
-	struct pollfd readable = {.events = POLLIN};
-	struct cm_event *event;
+	struct cm_event *event = NULL;
+	bool failed = false;
+	int fd;
 
 	if (!cm_channel_usable(channel, "rdma_get_cm_event"))
 		return -1;
-	readable.fd = channel->fd;
 	if (!out)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
-	for (;;) {
-		cm_lock();
-		event = get(c);
-		if (event)
-			give_out(event, event->counts);
+	cm_lock();
+	c->inside++;
+	fd = channel->fd;
+	while (!failed && !(event = get(c))) {
 		cm_unlock();
-		if (event)
-			break;
-		if (!waits(channel->fd))
-			return vb_fail_minus1(VB_RULE_CM_NO_EVENT, "channel fd=%d", channel->fd);
-		/* A signal ends the call, as it ends the system call of the real library. */
-		if (poll(&readable, 1, -1) < 0)
-			return -1;
+		failed = wait_readable(fd) < 0;
+		cm_lock();
 	}
+	if (event) {
+		give_out(event, event->counts);
+		c->given = true;
+		c->to = pthread_self();
+	}
+	c->inside--;
+	cm_unlock();
+	if (!event)
+		return -1;
 	act_on(event);
 	cm_explain_padded(event);
 	*out = &event->event;
@@ -269,9 +357,12 @@ int rdma_ack_cm_event(struct rdma_cm_event *acked)
 	if (!event)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
 	if (cm_alive(event->counts->alive)) {
+		uint32_t *given_out;
+
 		cm_lock();
-		take_back(event);
+		given_out = take_back(event);
 		cm_unlock();
+		wake(given_out);
 	}
 	free(event);
 	return 0;
@@ -282,8 +373,13 @@ void cm_wait_acked(struct cm_id *id, const char *call)
 	cm_lock();
 	if (id->given_out)
 		cm_explain_unacked(id, call);
-	while (id->given_out)
-		pthread_cond_wait(&id->acked, vb_fork_lock(VB_FORK_LOCK_CM));
+	while (id->given_out) {
+		uint32_t n = id->given_out;
+
+		cm_unlock();
+		syscall(SYS_futex, &id->given_out, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
+		cm_lock();
+	}
 	cm_unlock();
 }
 
@@ -331,6 +427,7 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		     struct rdma_cm_event *request)
 {
 	struct cm_event *event = (struct cm_event *)(void *)request, *queued;
+	uint32_t *given_out;
 
 	cm_lock();
 	queued = take_out(channel_of(id->id.channel), id);
@@ -342,10 +439,11 @@ void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		queued = one->next;
 		put(channel_of(channel), one);
 	}
-	take_back(event);
+	given_out = take_back(event);
 	give_out(event, id);
 	id->id.event = request;
 	cm_unlock();
+	wake(given_out);
 }
 
 int rdma_write_cm_event(struct rdma_cm_id *rid, enum rdma_cm_event_type type, int status,

@@ -52,6 +52,10 @@ struct cm_channel {
 	struct rdma_event_channel channel;
 	const uint8_t *alive; /* reads 0 in a child made by fork */
 	struct cm_event *first, **last;
+	struct cm_channel *next; /* of those that are there */
+	unsigned int inside;	 /* calls of rdma_get_cm_event */
+	bool given;		 /* events, the last one to: */
+	pthread_t to;
 };
 
 /* What the other side has said, and what is agreed. */
@@ -79,8 +83,7 @@ struct cm_id {
 	bool counted;			     /* among the listener's waiting ones */
 	uint32_t given_out;		     /* events not acknowledged */
 	struct cm_event *out;		     /* they */
-	pthread_cond_t acked;
-	uint32_t psn; /* the first that the peer is to send */
+	uint32_t psn;			     /* the first that the peer is to send */
 	uint8_t tos, ack_timeout;
 	bool ack_timeout_set, reuse, only6;
 	uint8_t responder_resources, initiator_depth;
@@ -235,10 +238,17 @@ uint16_t cm_addr_port(const struct sockaddr *addr);
 void cm_addr_set_port(struct sockaddr *addr, uint16_t port);
 socklen_t cm_addr_len(const struct sockaddr *addr);
 
-/** cm_source() - The address that the kernel would send from, with port 0
- * Return: 0, or -1 by rule
+/** cm_device_of_address() - The device of an address of this host
+ * Loopback has none of its own: the id's serves, or the first.
+ * Return: NULL by rule
  */
-int cm_source(const struct cm_id *id, const struct sockaddr *dst, struct sockaddr_storage *from);
+struct cm_device *cm_device_of_address(const struct cm_id *id, const struct sockaddr *addr);
+
+/** cm_source() - The address that the kernel would send from, with port 0, and its device
+ * Return: NULL by rule
+ */
+struct cm_device *cm_source(const struct cm_id *id, const struct sockaddr *dst,
+			    struct sockaddr_storage *from);
 
 /** cm_addr_from_ip() - An address as a REQ carries it */
 void cm_addr_from_ip(bool v6, const uint8_t *bytes, uint16_t port, struct sockaddr_storage *addr);

@@ -45,7 +45,6 @@ struct cm_id *cm_id_new(struct rdma_event_channel *channel, void *context, enum 
 	id->id.qp_type = type;
 	id->psn = random_psn();
 	id->alive = vb_fork_guard();
-	pthread_cond_init(&id->acked, NULL);
 	return id;
 }
 
@@ -312,9 +311,6 @@ void cm_id_free(struct cm_id *id)
 {
 	free(id->id.route.path_rec);
 	rdma_freeaddrinfo(id->info);
-	/* A copy of one that others wait for would wait for them. */
-	if (cm_alive(id->alive))
-		pthread_cond_destroy(&id->acked);
 	free(id);
 }
 

@@ -138,17 +138,13 @@ class Table:
     def __init__(self):
         self.tried, self.failed = 0, []
 
-    def run(self, name, *args, times=1, tries=1, env=None, **options):
-        """One line of the table. tries: of a pair whose client may come too early, and is
-        rejected then. A {number} in env is the pair's"""
+    def run(self, name, *args, times=1, env=None, **options):
+        """One line of the table. A {number} in env is the pair's"""
         start = time.monotonic()
         wrong = ""
         for number in range(1, times + 1):
             numbered = {key: value.format(number=number) for key, value in (env or {}).items()}
-            for _ in range(tries):
-                wrong = run(*args, env=numbered, **options)
-                if "EVENT_REJECTED; error: 8" not in wrong:
-                    break
+            wrong = run(*args, env=numbered, **options)
             if wrong:
                 wrong = f"pair {number} of {times}: {wrong}"
                 break

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* A thousand listeners in one process, and one that finds no descriptor. */
 #include <errno.h>
+#include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +17,9 @@
  */
 #define DESCRIPTORS (MANY + MANY / 64 + 64)
 
-#define CONSUMER_REJECTS 28 /* IBA 12.6.7.2 */
+/* IBA 12.6.7.2 */
+#define NO_LISTENER	 8
+#define CONSUMER_REJECTS 28
 
 static struct rdma_event_channel *passive, *active;
 static struct rdma_cm_id *listener[MANY];
@@ -183,13 +186,69 @@ static void one_that_comes_in_another_space(void *arg)
 	goes_and_comes(RDMA_PS_UDP);
 }
 
+/* Whether the request of an id, whose listener has gone, is taken by the next one at its port.
+ * Where this process was held up for long it may have been refused. */
+static bool taken_by_next(struct rdma_cm_id *early, uint16_t port)
+{
+	struct pollfd first[2] = {{.fd = passive->fd, .events = POLLIN},
+				  {.fd = active->fd, .events = POLLIN}};
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *next;
+	bool taken;
+
+	CHECK(!listen_at(&next, port));
+	CHECK(poll(first, 2, -1) > 0);
+	taken = first[0].revents;
+	if (taken) {
+		event = bed_want(passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		CHECK(event->listen_id == next);
+		CHECK(!rdma_destroy_id(event->id) && !rdma_ack_cm_event(event));
+	}
+	event = bed_want(active, RDMA_CM_EVENT_REJECTED, taken ? CONSUMER_REJECTS : NO_LISTENER);
+	CHECK(event->id == early && !rdma_ack_cm_event(event));
+	CHECK(!rdma_destroy_id(early) && !rdma_destroy_id(next));
+	return taken;
+}
+
+/* Within a host, at a given port: its socket has gone with the listener. A port that nobody had is
+ * refused at once, and this one when the time is over. */
+static void one_that_goes_from_a_port(void *arg)
+{
+	struct rdma_conn_param param = {.qp_num = 0x123456, .retry_count = 7};
+	struct rdma_cm_id *going, *never, *early, *late;
+	struct rdma_cm_event *event;
+	uint16_t port = 20000;
+	int tries = 0;
+
+	open_channels();
+	do {
+		CHECK(tries++ < 10);
+		CHECK(!listen_at(&going, port) && !listen_at(&never, (uint16_t)(port + 1)));
+		ask(going);
+		early = caller_of(going);
+		late = caller_of(never);
+		CHECK(!rdma_destroy_id(going) && !rdma_destroy_id(never));
+		CHECK(!rdma_connect(late, &param));
+		event = bed_want(active, RDMA_CM_EVENT_REJECTED, NO_LISTENER);
+		CHECK(event->id == late && !rdma_ack_cm_event(event));
+		CHECK(!rdma_destroy_id(late));
+		CHECK(!rdma_connect(early, &param));
+	} while (!taken_by_next(early, port));
+	CHECK(!listen_at(&going, port));
+	early = caller_of(going);
+	CHECK(!rdma_destroy_id(going));
+	CHECK(!rdma_connect(early, &param));
+	CHECK(!rdma_ack_cm_event(bed_want(active, RDMA_CM_EVENT_REJECTED, NO_LISTENER)));
+	CHECK(!rdma_destroy_id(early));
+	close_channels();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BED_TEST(a_thousand_listen),
-		BED_TEST(one_that_finds_no_descriptor),
-		BED_TEST(one_that_goes_and_comes),
-		BED_TEST(one_that_comes_in_another_space),
+		BED_TEST(a_thousand_listen),	     BED_TEST(one_that_finds_no_descriptor),
+		BED_TEST(one_that_goes_and_comes),   BED_TEST(one_that_comes_in_another_space),
+		BED_TEST(one_that_goes_from_a_port),
 	};
 	struct rlimit limit;
 

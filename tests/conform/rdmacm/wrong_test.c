@@ -93,6 +93,24 @@ static void null_is_refused(void *arg)
 	rdma_freeaddrinfo(NULL);
 }
 
+static void a_destroyed_channel_is_refused(void *arg)
+{
+	struct rdma_event_channel *channel = rdma_create_event_channel(), *other;
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *id;
+
+	CHECK(channel);
+	rdma_destroy_event_channel(channel);
+	FAILS(rdma_get_cm_event(channel, &event), EINVAL);
+	FAILS(rdma_create_id(channel, &id, NULL, RDMA_PS_TCP), EINVAL);
+	other = rdma_create_event_channel();
+	CHECK(other && !rdma_create_id(other, &id, NULL, RDMA_PS_TCP));
+	if (other != channel)
+		FAILS(rdma_migrate_id(id, channel), EINVAL);
+	CHECK(id->channel == other && !rdma_destroy_id(id));
+	rdma_destroy_event_channel(other);
+}
+
 static void attributes_may_not_be_null(void *arg)
 {
 	struct bed_shape before;
@@ -237,6 +255,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BED_TEST(null_is_refused),
+		BED_TEST(a_destroyed_channel_is_refused),
 		BED_TEST(attributes_may_not_be_null),
 		BED_TEST(an_unbound_id_has_no_device),
 		BED_TEST(a_qp_that_cannot_be_made_leaves_nothing),
