@@ -106,8 +106,8 @@ int vb_agent_data_came(struct vb_agent_id *id);
 int vb_agent_state(struct vb_agent_id *id);
 
 /** vb_agent_ready() - Open now what ids of a device need
- * So that the first connection does not wait for it. Where it fails the next call tries again and says
- * so.
+ * So that the first connection does not wait for it. Where it fails the next call tries again and
+ * says so.
  */
 void vb_agent_ready(struct ibv_context *context);
 
