@@ -19,7 +19,7 @@
 static socklen_t life_address(const struct vb_agent *agent, uint32_t block,
 			      struct sockaddr_un *address)
 {
-	socklen_t len = vb_block_address(agent->engine->adapter->device, block, address);
+	socklen_t len = vb_block_address(block, address);
 	size_t at = len - offsetof(struct sockaddr_un, sun_path);
 
 	return len +

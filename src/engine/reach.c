@@ -64,5 +64,5 @@ enum vb_reach vb_reach_process(struct vb_context *ctx, enum vb_reach reach, uint
 	/* It finds the same about us, or no message would arrive. */
 	if (err != -ENOENT && err != -EACCES && err != -EPROTO)
 		return reach;
-	return vb_block_taken(adapter->device, block) ? VB_REACH_INSIDE : reach;
+	return vb_block_taken(block) ? VB_REACH_INSIDE : reach;
 }

@@ -567,10 +567,10 @@ void vb_wire_close(struct vb_engine *engine)
 
 	if (!wire)
 		return;
-	vb_wire_linger(engine);
 	vb_steer_leave(engine, &wire->steer);
 	close_in(engine, wire, 0);
 	close_in(engine, wire, 1);
+	vb_wire_linger(engine);
 	atomic_store(&engine->wire, NULL);
 	while ((b = wire->bursts)) {
 		wire->bursts = b->next;

@@ -126,7 +126,7 @@ static enum vb_wire_handed send_to(int fd, const struct msghdr *msg)
 static void open_way(struct vb_hand *hand, struct way *way)
 {
 	struct sockaddr_un to;
-	socklen_t len = vb_block_address(hand->engine->adapter->device, way->block, &to);
+	socklen_t len = vb_block_address(way->block, &to);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd >= 0 && !connect(fd, (struct sockaddr *)&to, len)) {
@@ -144,7 +144,7 @@ static enum vb_wire_handed try_once(struct vb_hand *hand, struct way *way, struc
 	if (way->fd >= 0)
 		return send_to(way->fd, msg);
 	msg->msg_name = &to;
-	msg->msg_namelen = vb_block_address(hand->engine->adapter->device, way->block, &to);
+	msg->msg_namelen = vb_block_address(way->block, &to);
 	return send_to(shared_socket(hand), msg);
 }
 

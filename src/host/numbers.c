@@ -34,7 +34,7 @@ static bool is_mine(const struct vb_adapter *a, uint32_t block)
 static int bind_block(const struct vb_adapter *a, uint32_t block, int fd)
 {
 	struct sockaddr_un address;
-	socklen_t len = vb_block_address(a->device, block, &address);
+	socklen_t len = vb_block_address(block, &address);
 
 	return bind(fd, (struct sockaddr *)&address, len) ? -errno : 0;
 }

@@ -363,22 +363,22 @@ int vb_registry_sum_counters(const char *device, uint64_t sum[VB_COUNTERS])
 	return found;
 }
 
-socklen_t vb_block_address(const char *device, uint32_t block, struct sockaddr_un *address)
+socklen_t vb_block_address(uint32_t block, struct sockaddr_un *address)
 {
 	int len;
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
-	len = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "verbena/%.64s/%u",
-		       device, block);
+	len = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "verbena/block/%u",
+		       block);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
 }
 
-bool vb_block_taken(const char *device, uint32_t block)
+bool vb_block_taken(uint32_t block)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_un address;
-	socklen_t len = vb_block_address(device, block, &address);
+	socklen_t len = vb_block_address(block, &address);
 	bool taken = fd >= 0 && !connect(fd, (struct sockaddr *)&address, len);
 
 	if (fd >= 0)

@@ -134,16 +134,19 @@ void vb_registry_set_block(struct vb_registry *reg, uint32_t block, uint32_t ord
 int vb_registry_sum_counters(const char *device, uint64_t sum[VB_COUNTERS]);
 
 /** vb_block_address() - The abstract socket that stands for a block
- * @device:  Device name
+ *
+ * Of whatever device: all devices of a network namespace share port 4791, and a packet says no more
+ * than the number of its QP.
+ *
  * @block:   1 .. VB_BLOCKS - 2
  * @address: Receives the address; scoped to the network namespace
  * Return:   length of the address
  */
-socklen_t vb_block_address(const char *device, uint32_t block, struct sockaddr_un *address);
+socklen_t vb_block_address(uint32_t block, struct sockaddr_un *address);
 
 /** vb_block_taken() - Whether a process of this network namespace has a block, whoever's it is
  * Context: any thread; three system calls
  */
-bool vb_block_taken(const char *device, uint32_t block);
+bool vb_block_taken(uint32_t block);
 
 #endif

@@ -202,12 +202,31 @@ static void switched_off(void *arg)
 }
 CASE_IN_CHILD(switched_off)
 
+/* Processes with devices of other names, each of which keeps an account of its own. */
+static void other_devices(void *arg)
+{
+	start();
+	CHECK(!setenv("VERBENA_DEVICES", "other", 1));
+	come(0);
+	come(1);
+	CHECK(!setenv("VERBENA_DEVICES", "third", 1));
+	come(2);
+	all_arrive();
+	leave(0, false);
+	all_arrive();
+	leave(2, true);
+	all_arrive();
+	leave(1, false);
+	close_end();
+}
+CASE_IN_CHILD(other_devices)
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_first_of_all),	cmocka_unit_test(test_one_was_there),
 		cmocka_unit_test(test_slot_used_again), cmocka_unit_test(test_account_is_wrong),
-		cmocka_unit_test(test_switched_off),
+		cmocka_unit_test(test_switched_off),	cmocka_unit_test(test_other_devices),
 	};
 
 	many_main(argc, argv);

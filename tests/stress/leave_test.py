@@ -32,7 +32,7 @@ def block_socket(namespace):
             raise OSError(ctypes.get_errno(), "setns")
         try:
             end = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-            end.bind(f"\0verbena/verbena0/{BLOCK}")
+            end.bind(f"\0verbena/block/{BLOCK}")
         finally:
             libc.setns(here.fileno(), NAMESPACE)
     return end

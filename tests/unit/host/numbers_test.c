@@ -121,7 +121,7 @@ static void a_block_is_a_socket(void **state)
 
 	assert_int_equal(vb_adapter_block_socket(a, 0), -1);
 	assert_int_equal(vb_adapter_new_index(a, VB_NUMBER_QP, &index, &number), 0);
-	len = vb_block_address(DEVICE, number >> VB_BLOCK_BITS, &to);
+	len = vb_block_address(number >> VB_BLOCK_BITS, &to);
 	assert_int_equal(sendto(fd, "packet", 7, 0, (struct sockaddr *)&to, len), 7);
 	assert_int_equal(recv(vb_adapter_block_socket(a, 0), got, sizeof(got), 0), 7);
 	assert_string_equal(got, "packet");

@@ -327,13 +327,13 @@ static void all_slots_taken_is_said(void **state)
 static void a_blocks_address(void **state)
 {
 	struct sockaddr_un address;
-	socklen_t len = vb_block_address("dev0", 77, &address);
+	socklen_t len = vb_block_address(77, &address);
 
 	assert_int_equal(address.sun_family, AF_UNIX);
 	assert_int_equal(address.sun_path[0], 0);
-	assert_string_equal(address.sun_path + 1, "verbena/dev0/77");
+	assert_string_equal(address.sun_path + 1, "verbena/block/77");
 	assert_int_equal(len,
-			 offsetof(struct sockaddr_un, sun_path) + 1 + strlen("verbena/dev0/77"));
+			 offsetof(struct sockaddr_un, sun_path) + 1 + strlen("verbena/block/77"));
 }
 
 int main(int argc, char **argv)
