@@ -401,6 +401,9 @@ static void pump(struct turn *t)
 		if (sends(t->qp))
 			more = ask(t, now) || more;
 	}
+	/* Nobody comes again for what a QP in ERR has to say. */
+	if (t->failed && t->w->resp.reply != VB_REPLY_NONE)
+		answer(t);
 	if (more)
 		vb_engine_wake_at(t->engine, t->qp, t->again_ns);
 	else if (vb_rc_sq_next_ns(&t->w->sq) != VB_NEVER)

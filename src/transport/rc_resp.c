@@ -162,6 +162,7 @@ static enum vb_verdict duplicate(const struct run *r)
 			if (rs->res[k].todo && vb_psn_before(res->first, rs->res[k].first))
 				rs->res[k].next = rs->res[k].from;
 		res->todo = true;
+		res->again = res->answered;
 		res->from = res->next = (uint32_t)pkt;
 		return VB_V_DUPLICATE;
 	}
@@ -278,6 +279,21 @@ static void forget_todo(struct vb_rc_resp *rs)
 		rs->res[i].todo = false;
 }
 
+/* Of the READ whose answer has a packet of this number; false: it is a new one. */
+static bool give_up_repeated(struct vb_rc_resp *rs, struct vb_psn psn)
+{
+	for (int i = 0; i < VB_RD_ATOMIC_MAX; i++) {
+		struct vb_rd_res *res = &rs->res[i];
+		int32_t pkt = vb_psn_diff(psn, res->first);
+
+		if (!res->again || pkt < 0 || pkt >= (int64_t)res->count)
+			continue;
+		res->todo = false;
+		return true;
+	}
+	return false;
+}
+
 bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct vb_resp_env *env,
 		    void *ctx, uint32_t budget, struct vb_out *out)
 {
@@ -307,6 +323,10 @@ bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct v
 void vb_rc_resp_read_fault(struct vb_rc_resp *rs, struct vb_resp_qp *qp, struct vb_psn psn,
 			   struct vb_out *out)
 {
+	if (give_up_repeated(rs, psn)) {
+		reply(rs, VB_REPLY_NAK, vb_verdict_row(VB_V_ACC_FAULT)->nak, psn);
+		return;
+	}
 	forget_todo(rs);
 	if (qp->state != VB_QPS_ERR)
 		fail(rs, qp, VB_V_ACC_FAULT, psn, out);

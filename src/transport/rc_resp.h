@@ -46,6 +46,7 @@ struct vb_rd_res {
 	uint32_t msn;
 	bool todo;     /* responses are to be sent */
 	bool answered; /* they were, once: whoever asked may have gone on */
+	bool again;    /* and are asked for again since */
 	uint32_t from; /* first packet of this sending, by count from first */
 	uint32_t next; /* next packet to send */
 };
@@ -97,6 +98,10 @@ bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct v
 		    void *ctx, uint32_t budget, struct vb_out *out);
 
 /** vb_rc_resp_read_fault() - The data of a READ response could not be read
+ *
+ * Of a READ that was answered before the requester hears, if it waits still; the connection goes on,
+ * since it may have had all it asked for, and the memory have been given up after that.
+ *
  * @psn:    Of the response packet, which is not sent
  * @out:    Room for VB_RC_RESP_OUT_MAX records
  */

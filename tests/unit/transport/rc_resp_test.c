@@ -586,6 +586,46 @@ static void test_read_fault(void **state)
 	assert_int_equal(records[0].packet.hdr.aeth_value, VB_NAK_REM_ACCESS);
 }
 
+/* One that was answered, and is asked for again: its requester may have given up the memory since. */
+static void test_read_again_fault(void **state)
+{
+	struct vb_packet pkt;
+
+	setup(VB_MSG_READ);
+	bed.msg.length = 2 * ROW_MTU;
+	pkt = packet(VB_POS_ONLY);
+	give_next(VB_POS_ONLY, 0);
+	assert_int_equal(answers(), 2);
+	give_next(VB_POS_ONLY, 0);
+	assert_int_equal(answers(), 2);
+	assert_int_equal(give(&pkt), VB_V_DUPLICATE);
+	out.count = 0;
+	vb_rc_resp_run(&rs, &bed.qp, &fake_resp_env, &bed.env, 1, &out);
+	out.count = 0;
+	vb_rc_resp_read_fault(&rs, &bed.qp, vb_psn(ROW_PSN), &out);
+	assert_int_equal(out.count, 0);
+	assert_int_equal(bed.qp.state, VB_QPS_RTS);
+	assert_int_equal(answers(), 1);
+	assert_int_equal(records[0].packet.hdr.psn, ROW_PSN);
+	assert_int_equal(records[0].packet.hdr.aeth_value, VB_NAK_REM_ACCESS);
+	/* So with a key that has gone, at the second packet of the second. */
+	pkt.psn += 3;
+	pkt.va += ROW_MTU;
+	pkt.dma_len -= ROW_MTU;
+	assert_int_equal(give(&pkt), VB_V_DUPLICATE);
+	bed.env.keys[0].pd++;
+	assert_int_equal(answers(), 1);
+	assert_int_equal(records[0].packet.hdr.psn, ROW_PSN + 3);
+	assert_int_equal(records[0].packet.hdr.aeth_value, VB_NAK_REM_ACCESS);
+	assert_int_equal(bed.qp.state, VB_QPS_RTS);
+	bed.env.keys[0].pd--;
+	/* A new one that fails is the end. */
+	give_next(VB_POS_ONLY, 0);
+	bed.env.keys[0].pd++;
+	answers();
+	assert_int_equal(bed.qp.state, VB_QPS_ERR);
+}
+
 static void test_flush(void **state)
 {
 	setup(VB_MSG_SEND);
@@ -634,6 +674,7 @@ int main(void)
 		cmocka_unit_test(test_read_again_restarts_later),
 		cmocka_unit_test(test_read_key_goes),
 		cmocka_unit_test(test_read_fault),
+		cmocka_unit_test(test_read_again_fault),
 		cmocka_unit_test(test_flush),
 		cmocka_unit_test(test_comm_est_once),
 	};
