@@ -99,8 +99,8 @@ bool vb_rc_resp_run(struct vb_rc_resp *rs, struct vb_resp_qp *qp, const struct v
 
 /** vb_rc_resp_read_fault() - The data of a READ response could not be read
  *
- * Of a READ that was answered before the requester hears, if it waits still; the connection goes on,
- * since it may have had all it asked for, and the memory have been given up after that.
+ * Of a READ that was answered before the requester hears, if it waits still; the connection goes
+ * on, since it may have had all it asked for, and the memory have been given up after that.
  *
  * @psn:    Of the response packet, which is not sent
  * @out:    Room for VB_RC_RESP_OUT_MAX records

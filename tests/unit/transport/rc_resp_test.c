@@ -586,7 +586,8 @@ static void test_read_fault(void **state)
 	assert_int_equal(records[0].packet.hdr.aeth_value, VB_NAK_REM_ACCESS);
 }
 
-/* One that was answered, and is asked for again: its requester may have given up the memory since. */
+/* One that was answered, and is asked for again: its requester may have given up the memory since.
+ */
 static void test_read_again_fault(void **state)
 {
 	struct vb_packet pkt;
