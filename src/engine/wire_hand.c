@@ -33,6 +33,8 @@ struct way {
 	pthread_mutex_t lock;
 	uint32_t block; /* 0: nobody's yet */
 	int fd;		/* -1: none */
+	struct sockaddr_un to;
+	socklen_t to_len;
 	struct waiting *first, *last;
 	uint32_t n;	    /* messages that wait */
 	_Atomic bool waits; /* n != 0 */
@@ -74,6 +76,8 @@ static void drop_first(struct way *way)
 	struct waiting *w = way->first;
 
 	way->first = w->next;
+	if (!way->first)
+		way->last = NULL;
 	way->n--;
 	free(w);
 }
@@ -123,13 +127,11 @@ static enum vb_wire_handed send_to(int fd, const struct msghdr *msg)
 }
 
 /* Its own socket; where there is none, by the one that all share. */
-static void open_way(struct vb_hand *hand, struct way *way)
+static void open_way(struct way *way)
 {
-	struct sockaddr_un to;
-	socklen_t len = vb_block_address(way->block, &to);
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
-	if (fd >= 0 && !connect(fd, (struct sockaddr *)&to, len)) {
+	if (fd >= 0 && !connect(fd, (struct sockaddr *)&way->to, way->to_len)) {
 		way->fd = fd;
 		return;
 	}
@@ -139,12 +141,10 @@ static void open_way(struct vb_hand *hand, struct way *way)
 
 static enum vb_wire_handed try_once(struct vb_hand *hand, struct way *way, struct msghdr *msg)
 {
-	struct sockaddr_un to;
-
 	if (way->fd >= 0)
 		return send_to(way->fd, msg);
-	msg->msg_name = &to;
-	msg->msg_namelen = vb_block_address(way->block, &to);
+	msg->msg_name = &way->to;
+	msg->msg_namelen = way->to_len;
 	return send_to(shared_socket(hand), msg);
 }
 
@@ -157,7 +157,7 @@ static enum vb_wire_handed try_again(struct vb_hand *hand, struct way *way, stru
 		how = try_once(hand, way, msg);
 	if (how == VB_WIRE_REFUSED) {
 		close_way(way);
-		open_way(hand, way);
+		open_way(way);
 		how = try_once(hand, way, msg);
 	}
 	if (how == VB_WIRE_DELIVERED) {
@@ -201,7 +201,7 @@ static void send_waiting(struct vb_hand *hand, struct way *way)
 /* The last message that waits, with room for so much. */
 static struct waiting *room(struct way *way, uint32_t packets, size_t size)
 {
-	struct waiting *w = way->first ? way->last : NULL;
+	struct waiting *w = way->last;
 
 	if (w && w->packets + packets <= VB_HAND_PACKETS && w->used + size <= sizeof(w->bytes))
 		return w;
@@ -211,7 +211,7 @@ static struct waiting *room(struct way *way, uint32_t packets, size_t size)
 	w->next = NULL;
 	w->packets = 0;
 	w->used = 0;
-	if (way->first)
+	if (way->last)
 		way->last->next = w;
 	else
 		way->first = w;
@@ -241,15 +241,21 @@ static bool wait_here(struct vb_hand *hand, struct way *way, const struct msghdr
 	return true;
 }
 
+static void aim(struct way *way, uint32_t block)
+{
+	way->block = block;
+	way->to_len = vb_block_address(block, &way->to);
+}
+
 /* False: somebody else's packets wait there. */
-static bool take_way(struct vb_hand *hand, struct way *way, uint32_t block)
+static bool take_way(struct way *way, uint32_t block)
 {
 	if (way->block == block)
 		return true;
 	if (way->first)
 		return false;
 	close_way(way);
-	way->block = block;
+	aim(way, block);
 	way->stopped = false;
 	return true;
 }
@@ -259,11 +265,13 @@ static enum vb_wire_handed send_message(struct vb_hand *hand, uint32_t block, st
 					size_t size)
 {
 	struct way *way = &hand->ways[block % WAYS];
-	struct way other = {.block = block, .fd = -1};
+	struct way other = {.fd = -1};
 	enum vb_wire_handed how;
 
-	if (!take_way(hand, way, block))
+	if (!take_way(way, block)) {
+		aim(&other, block);
 		return try_once(hand, &other, msg);
+	}
 	if (way->first)
 		send_waiting(hand, way);
 	how = way->first ? VB_WIRE_FULL : try_again(hand, way, msg);
