@@ -139,17 +139,20 @@ static void open_way(struct way *way)
 		close(fd);
 }
 
-static enum vb_wire_handed try_once(struct vb_hand *hand, struct way *way, struct msghdr *msg)
+static enum vb_wire_handed try_once(struct vb_hand *hand, struct way *way, const struct msghdr *msg)
 {
+	struct msghdr addressed = *msg;
+
 	if (way->fd >= 0)
 		return send_to(way->fd, msg);
-	msg->msg_name = &way->to;
-	msg->msg_namelen = way->to_len;
-	return send_to(shared_socket(hand), msg);
+	addressed.msg_name = &way->to;
+	addressed.msg_namelen = way->to_len;
+	return send_to(shared_socket(hand), &addressed);
 }
 
 /* The process of a block may have left it to another one since. */
-static enum vb_wire_handed try_again(struct vb_hand *hand, struct way *way, struct msghdr *msg)
+static enum vb_wire_handed try_again(struct vb_hand *hand, struct way *way,
+				     const struct msghdr *msg)
 {
 	enum vb_wire_handed how = VB_WIRE_REFUSED;
 
@@ -261,8 +264,8 @@ static bool take_way(struct way *way, uint32_t block)
 }
 
 /* Under the way's lock. */
-static enum vb_wire_handed send_message(struct vb_hand *hand, uint32_t block, struct msghdr *msg,
-					size_t size)
+static enum vb_wire_handed send_message(struct vb_hand *hand, uint32_t block,
+					const struct msghdr *msg, size_t size)
 {
 	struct way *way = &hand->ways[block % WAYS];
 	struct way other = {.fd = -1};
