@@ -195,8 +195,7 @@ static void send_waiting(struct vb_hand *hand, struct way *way)
 	}
 	if (way->first && vb_now_ns() - way->since_ns > STOPPED_NS) {
 		way->stopped = true;
-		while (way->first)
-			drop_first(way);
+		drop_all(hand, way);
 	}
 	set_waits(hand, way);
 }
