@@ -11,6 +11,8 @@
 /* Ports of UDP: one flow. */
 #define FLOW 1u
 
+#define LOOK_AGAIN_NS 10000000u
+
 static void describe(struct vb_packet *pkt)
 {
 	*pkt = (struct vb_packet){
@@ -119,6 +121,22 @@ static enum vb_wire_handed pass_to_port(struct vb_engine *engine, struct vb_udp_
 	return vb_wire_deliver(engine, d, &to, len);
 }
 
+/* Devices of several names may stand for one interface. The list of all sockets is long: who is
+ * asked for what nobody has, again and again, looks through it from time to time. */
+static enum vb_wire_handed pass_elsewhere(struct vb_engine *engine, struct vb_udp_datagram *d,
+					  const struct vb_cmport *at)
+{
+	static _Atomic uint64_t looked_ns;
+	uint64_t now = vb_now_ns(), last = atomic_load(&looked_ns);
+	struct sockaddr_un to;
+	socklen_t len;
+
+	if (now - last < LOOK_AGAIN_NS || !atomic_compare_exchange_strong(&looked_ns, &last, now))
+		return VB_WIRE_FULL;
+	len = vb_cmport_elsewhere(engine->adapter->device, at, &to);
+	return len ? vb_wire_deliver(engine, d, &to, len) : VB_WIRE_REFUSED;
+}
+
 /* A request for a port that nobody has now is not refused at once where somebody had it just now.
  */
 static enum vb_wire_handed pass_request(struct vb_engine *engine, struct vb_udp_datagram *d,
@@ -127,6 +145,8 @@ static enum vb_wire_handed pass_request(struct vb_engine *engine, struct vb_udp_
 	struct vb_agent *agent = atomic_load(&engine->agent);
 	enum vb_wire_handed handed = pass_to_port(engine, d, at);
 
+	if (handed == VB_WIRE_REFUSED)
+		handed = pass_elsewhere(engine, d, at);
 	if (handed == VB_WIRE_DELIVERED)
 		port_took(agent, at->port);
 	if (handed == VB_WIRE_REFUSED && port_took_lately(agent, at->port))

@@ -104,6 +104,15 @@ static bool taken(int fd, const char *device, const struct vb_cmport *port)
 	return !connect(fd, (struct sockaddr *)&address, len);
 }
 
+/* The name in a line of the kernel's list, without what marks it; NULL: it has none. */
+static const char *listed_name(char *line)
+{
+	const char *name = strchr(line, '@');
+
+	line[strcspn(line, "\n")] = '\0';
+	return name ? name + 1 : NULL;
+}
+
 /* Whoever binds every address has to see those bound at one. Their names are in a list that the
  * kernel shows to everybody; where it cannot be read, a conflict goes unseen. */
 static bool conflict_listed(const char *device, const struct vb_cmport *port)
@@ -116,12 +125,11 @@ static bool conflict_listed(const char *device, const struct vb_cmport *port)
 		return false;
 	put_prefix(device, port->space, port->port, prefix, sizeof(prefix));
 	while (seen < 2 && fgets(line, sizeof(line), list)) {
-		const char *name = strchr(line, '@');
+		const char *name = listed_name(line);
 		struct vb_cmport other;
 
-		line[strcspn(line, "\n")] = '\0';
-		if (!name || strncmp(name + 1, prefix, strlen(prefix)) != 0 ||
-		    !parse_where(name + 1 + strlen(prefix), &other) ||
+		if (!name || strncmp(name, prefix, strlen(prefix)) != 0 ||
+		    !parse_where(name + strlen(prefix), &other) ||
 		    !vb_cmport_conflict(port, &other))
 			continue;
 		seen++;
@@ -174,6 +182,48 @@ int vb_cmport_claim(const char *device, const struct vb_cmport *port, int *fd)
 		return -EADDRINUSE;
 	}
 	return 0;
+}
+
+/* The part of a name that says where, if it is this port's at another device; else NULL. */
+static const char *where_elsewhere(const char *name, const char *device,
+				   const struct vb_cmport *port)
+{
+	char own[108], any[108];
+	const char *at;
+
+	put_prefix(device, port->space, port->port, own, sizeof(own));
+	put_prefix("", port->space, port->port, any, sizeof(any));
+	at = strchr(any, '/') + 1;
+	if (!strncmp(name, own, strlen(own)) || strncmp(name, any, (size_t)(at - any)) != 0)
+		return NULL;
+	name = strchr(name + (at - any), '/');
+	return name && !strncmp(name, at, strlen(at)) ? name + strlen(at) : NULL;
+}
+
+socklen_t vb_cmport_elsewhere(const char *device, const struct vb_cmport *port,
+			      struct sockaddr_un *address)
+{
+	FILE *list = fopen("/proc/net/unix", "re");
+	struct vb_cmport other = {.any = true};
+	socklen_t found = 0;
+	char line[512];
+
+	/* One at this very address comes before one at every address. */
+	while (list && (!found || other.any) && fgets(line, sizeof(line), list)) {
+		const char *name = listed_name(line);
+		const char *where = name ? where_elsewhere(name, device, port) : NULL;
+
+		if (!where || !parse_where(where, &other) || !vb_cmport_conflict(port, &other) ||
+		    strlen(name) >= sizeof(address->sun_path))
+			continue;
+		memset(address, 0, sizeof(*address));
+		address->sun_family = AF_UNIX;
+		memcpy(address->sun_path + 1, name, strlen(name));
+		found = name_length((int)strlen(name));
+	}
+	if (list)
+		fclose(list);
+	return found;
 }
 
 static void range(uint32_t *first, uint32_t *last)

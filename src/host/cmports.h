@@ -57,6 +57,19 @@ socklen_t vb_cmport_block_address(const char *device, uint16_t space, uint16_t p
 socklen_t vb_cmport_address(const char *device, const struct vb_cmport *port,
 			    struct sockaddr_un *address);
 
+/** vb_cmport_elsewhere() - Who has a port at a device of another name
+ *
+ * Devices of several names may stand for one interface (VERBENA_DEVICES), and who asks cannot tell.
+ *
+ * @device: Where it is not
+ * @port:   At one address
+ * @address: Receives the name of the socket that stands for it
+ * Return:  the length for sendto(), 0: nobody that can be seen
+ * Context: reads the kernel's list of all such sockets
+ */
+socklen_t vb_cmport_elsewhere(const char *device, const struct vb_cmport *port,
+			      struct sockaddr_un *address);
+
 /** vb_cmport_conflict() - Whether two claims of one number exclude each other */
 bool vb_cmport_conflict(const struct vb_cmport *a, const struct vb_cmport *b);
 

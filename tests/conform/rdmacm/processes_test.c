@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -405,6 +406,34 @@ static void datagrams_between_processes(void *arg)
 	bed_end_id(&bed.client);
 }
 
+/* Devices of two names for one interface: who asks for a port cannot know which one has it. */
+static void the_others_device_has_another_name(void *arg)
+{
+	struct other other, datagrams;
+	struct rdma_cm_event *event;
+
+	CHECK(!setenv("VERBENA_DEVICES", "other", 1));
+	other = start(ACCEPT, RDMA_PS_TCP);
+	datagrams = start(ACCEPT, RDMA_PS_UDP);
+	CHECK(!unsetenv("VERBENA_DEVICES"));
+	for (int i = 0; i < 20; i++)
+		one_connection(&other);
+	reach(&datagrams, RDMA_PS_UDP);
+	ask();
+	event = bed_want(bed.active, RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK(!strcmp(event->param.ud.private_data, "granted"));
+	CHECK(!rdma_ack_cm_event(event));
+	bed_end_id(&bed.client);
+	end(&datagrams);
+	/* One that ends is noticed, and its port is nobody's. */
+	reach(&other, RDMA_PS_TCP);
+	ask();
+	connected();
+	echoed();
+	end(&other);
+	gone(&other);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -415,6 +444,7 @@ int main(void)
 		BED_TEST(the_other_exits),
 		BED_TEST(clients_die),
 		BED_TEST(datagrams_between_processes),
+		BED_TEST(the_others_device_has_another_name),
 	};
 
 	run_only();

@@ -129,6 +129,39 @@ static void three_claims_are_told_apart(void **state)
 	close(fds[2]);
 }
 
+static void a_port_of_another_device_is_found(void **state)
+{
+	struct vb_cmport one = at(V4, PORT), any = at(ANY6, PORT), only6 = at(ONLY6, PORT);
+	struct vb_cmport other = at(V4_OTHER, PORT), number = at(V4, PORT / 10);
+	struct sockaddr_un found, expected;
+	char elsewhere[40], third[40];
+	int fds[4];
+	socklen_t len;
+
+	(void)state;
+	snprintf(elsewhere, sizeof(elsewhere), "%sx", device);
+	snprintf(third, sizeof(third), "%sy", device);
+	/* Its own, one of IPv6 alone, another address, a number that begins like it. */
+	assert_int_equal(vb_cmport_claim(device, &one, &fds[0]), 0);
+	assert_int_equal(vb_cmport_claim(elsewhere, &only6, &fds[1]), 0);
+	assert_int_equal(vb_cmport_claim(elsewhere, &other, &fds[2]), 0);
+	assert_int_equal(vb_cmport_claim(elsewhere, &number, &fds[3]), 0);
+	assert_int_equal(vb_cmport_elsewhere(device, &one, &found), 0);
+	close(fds[1]);
+	close(fds[2]);
+	/* At every address; and at this one, which comes first. */
+	assert_int_equal(vb_cmport_claim(elsewhere, &any, &fds[1]), 0);
+	len = vb_cmport_address(elsewhere, &any, &expected);
+	assert_int_equal(vb_cmport_elsewhere(device, &one, &found), len);
+	assert_memory_equal(&found, &expected, len);
+	assert_int_equal(vb_cmport_claim(third, &one, &fds[2]), 0);
+	len = vb_cmport_address(third, &one, &expected);
+	assert_int_equal(vb_cmport_elsewhere(device, &one, &found), len);
+	assert_memory_equal(&found, &expected, len);
+	for (int i = 0; i < 4; i++)
+		close(fds[i]);
+}
+
 static void other_numbers_spaces_and_devices_are_apart(void **state)
 {
 	struct vb_cmport port = at(ANY6, PORT), other = at(ANY6, PORT + 1);
@@ -378,6 +411,7 @@ int main(void)
 		TEST(conflicts),
 		TEST(a_second_claim_fails_where_they_exclude_each_other),
 		TEST(three_claims_are_told_apart),
+		TEST(a_port_of_another_device_is_found),
 		TEST(other_numbers_spaces_and_devices_are_apart),
 		TEST(a_failed_claim_leaves_nothing),
 		TEST(a_process_that_dies_gives_its_ports_back),
