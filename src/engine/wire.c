@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,13 +38,17 @@
 /* Between two looks whether the last packets were taken. */
 #define LINGER_NS 50000
 
+/* Between two tries to have the port that another user's process has. */
+#define BIND_MS 100
+
 /* What may leave at once, less than a socket buffer holds. */
 #define BURST_KIB 64u
 
 struct vb_wire {
 	struct vb_udp udp;
 	struct vb_steer steer;
-	int bound; /* 0, or why nothing comes from other hosts but through another process */
+	int bound;	/* 0, or why nothing comes from other hosts but through another process */
+	int bind_timer; /* of the thread, while it is not 0; -1 */
 	pthread_mutex_t send_lock; /* the sockets that are opened when first needed */
 	pthread_mutex_t receive_lock;
 	uint32_t watched;	  /* blocks whose sockets the thread looks at */
@@ -81,6 +86,24 @@ static void open_capture(struct vb_engine *engine, struct vb_wire *wire)
 			   err == -EEXIST ? "holds something else" : strerror(-err));
 }
 
+static int open_bind_timer(void)
+{
+	const struct timespec often = {.tv_nsec = BIND_MS * 1000000};
+	const struct itimerspec spec = {.it_interval = often, .it_value = often};
+	int fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
+
+	if (fd >= 0)
+		timerfd_settime(fd, 0, &spec, NULL);
+	return fd;
+}
+
+static void close_bind_timer(struct vb_wire *wire)
+{
+	if (wire->bind_timer >= 0)
+		close(wire->bind_timer);
+	wire->bind_timer = -1;
+}
+
 /* Under thread_lock. */
 static int open_wire(struct vb_engine *engine)
 {
@@ -108,6 +131,8 @@ static int open_wire(struct vb_engine *engine)
 	pthread_mutex_init(&wire->receive_lock, NULL);
 	watch(engine, wire->udp.in[0]);
 	watch(engine, wire->udp.in[1]);
+	wire->bind_timer = wire->bound ? open_bind_timer() : -1;
+	watch(engine, wire->bind_timer);
 	atomic_store(&engine->wire, wire);
 	return 0;
 }
@@ -123,6 +148,22 @@ static void bind_again(struct vb_engine *engine, struct vb_wire *wire)
 		watch(engine, wire->udp.in[1]);
 		vb_mcast_rejoin(engine);
 	}
+}
+
+/* Whoever has the port passes on what is ours, and may leave at any time. */
+static void look_for_port(struct vb_engine *engine, struct vb_wire *wire)
+{
+	uint64_t expired;
+
+	if (wire->bind_timer < 0 || read(wire->bind_timer, &expired, sizeof(expired)) < 0)
+		return;
+	/* Not waited for: who has it may be waiting for this thread's end. */
+	if (pthread_mutex_trylock(&engine->thread_lock))
+		return;
+	bind_again(engine, wire);
+	if (!wire->bound)
+		close_bind_timer(wire);
+	pthread_mutex_unlock(&engine->thread_lock);
 }
 
 struct vb_udp *vb_wire_udp(struct vb_engine *engine)
@@ -161,6 +202,7 @@ void vb_wire_forked(struct vb_engine *engine)
 	if (!wire)
 		return;
 	vb_udp_close(&wire->udp);
+	close_bind_timer(wire);
 	vb_hand_forked(wire->hand);
 	vb_pcap_close(&wire->pcap);
 }
@@ -577,6 +619,7 @@ void vb_wire_close(struct vb_engine *engine)
 		free(b);
 	}
 	vb_steer_close(engine, &wire->steer, &wire->udp);
+	close_bind_timer(wire);
 	vb_pcap_close(&wire->pcap);
 	vb_wire_faults_close(wire->faults);
 	vb_hand_close(wire->hand);
@@ -651,6 +694,8 @@ void vb_wire_receive(struct vb_engine *engine, bool patient)
 		release_held(engine, wire);
 	if (wire)
 		vb_hand_due(wire->hand, patient);
+	if (wire && patient)
+		look_for_port(engine, wire);
 	if (!wire || !my_turn(engine, wire, patient))
 		return;
 	for (int i = 0; i < GOES && more; i++) {
