@@ -119,6 +119,8 @@ void vb_udp_close(struct vb_udp *u)
 {
 	for (int v6 = 0; v6 < 2; v6++) {
 		vb_udp_close_in(u, v6);
+		if (u->told[v6] >= 0)
+			close(u->told[v6]);
 		for (int i = 0; i < VB_UDP_PORTS; i++)
 			if (u->out[v6][i] >= 0)
 				close(u->out[v6][i]);
@@ -134,15 +136,19 @@ void vb_udp_close(struct vb_udp *u)
 
 /* A socket whose port is one of @count from @first on: @first where it can be had. */
 static int open_out(const struct vb_udp *u, bool v6, uint32_t first, uint32_t count,
-		    uint16_t *sport)
+		    uint16_t *sport, bool told)
 {
 	int fd = new_socket(v6), err = -EADDRINUSE;
 
 	*sport = (uint16_t)(VB_UDP_FIRST_SPORT + first % SPORTS);
 	if (fd < 0)
 		return fd;
-	/* Other processes of this user may want the same label; nothing is received here. */
-	set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
+	/* Other processes of this user may want the same label; nothing is received here, unless
+	 * it is refusals, which are to come to whom they concern. */
+	if (told)
+		set(fd, v6 ? IPPROTO_IPV6 : IPPROTO_IP, v6 ? IPV6_RECVERR : IP_RECVERR, 1);
+	else
+		set(fd, SOL_SOCKET, SO_REUSEPORT, 1);
 	if (v6)
 		set(fd, IPPROTO_IPV6, IPV6_FLOWINFO_SEND, 1);
 	vb_udp_mcast_loop(fd, v6, u->loop);
@@ -164,7 +170,7 @@ static int labelled_out(struct vb_udp *u, bool v6, uint16_t port)
 		uint16_t *sport = &u->label_sport[v6][i];
 
 		if (*fd == UNUSED)
-			*fd = open_out(u, v6, port - VB_UDP_FIRST_SPORT, 1, sport);
+			*fd = open_out(u, v6, port - VB_UDP_FIRST_SPORT, 1, sport, false);
 		if (*sport == port)
 			return *fd;
 	}
@@ -185,13 +191,27 @@ int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint32_t label, uint16_
 			return made;
 	}
 	if (*fd < 0) {
-		made = open_out(u, v6, hash >> 8, SPORTS, &u->sport[v6][slot]);
+		made = open_out(u, v6, hash >> 8, SPORTS, &u->sport[v6][slot], false);
 		if (made < 0)
 			return made;
 		*fd = made;
 	}
 	*sport = u->sport[v6][slot];
 	return *fd;
+}
+
+int vb_udp_told(struct vb_udp *u, bool v6, uint16_t *sport)
+{
+	uint32_t first = (uint32_t)getpid() * 2654435761u;
+	int fd = u->told[v6];
+
+	if (fd < 0)
+		fd = open_out(u, v6, first >> 8, SPORTS, &u->told_sport[v6], true);
+	if (fd < 0)
+		return fd;
+	u->told[v6] = fd;
+	*sport = u->told_sport[v6];
+	return fd;
 }
 
 void vb_udp_flow(struct vb_flow *flow, const uint8_t *src_gid, const uint8_t *dest_gid,

@@ -47,6 +47,8 @@ struct vb_udp {
 	uint16_t sport[2][VB_UDP_PORTS];
 	int labelled[2][VB_UDP_LABELS]; /* in the order of their opening */
 	uint16_t label_sport[2][VB_UDP_LABELS];
+	_Atomic int told[2]; /* what asks for vb_udp_refused() leaves by it; -1 not opened */
+	uint16_t told_sport[2];
 	int join[2][VB_UDP_JOINS]; /* -1 not opened; carrier/udp_mcast.c */
 	_Atomic bool one_by_one;   /* the kernel does not cut for us */
 	bool loop; /* what is sent to a multicast group comes to this host too; set before it is */
@@ -67,6 +69,7 @@ struct vb_udp_path {
 	uint32_t flow;	       /* any number: packets of one keep to one source port */
 	uint32_t flow_label;   /* 20 bits, 0: none is asked for, and the flow decides */
 	bool inside;	       /* to a process of this host: no socket of these is used */
+	bool told;	       /* vb_udp_refused() is to say where nobody has the port there */
 	enum vb_udp_hand hand; /* to a group: beside what leaves by the socket */
 };
 
@@ -109,6 +112,9 @@ static inline uint16_t vb_udp_label_port(uint32_t label)
  * Return:  the socket, or a negative errno
  */
 int vb_udp_out(struct vb_udp *u, bool v6, uint32_t flow, uint32_t label, uint16_t *sport);
+
+/** vb_udp_told() - Likewise for packets of which vb_udp_refused() is to tell */
+int vb_udp_told(struct vb_udp *u, bool v6, uint16_t *sport);
 
 /* ---- Multicast: carrier/udp_mcast.c ---- */
 
@@ -226,6 +232,20 @@ struct vb_udp_inbox {
  * Return:   how many datagrams
  */
 uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox, bool *more);
+
+/* A packet that was sent with `told`, and came back. */
+struct vb_udp_refused {
+	uint8_t dest_gid[16];
+	uint32_t len;
+	uint8_t bytes[512]; /* BTH to ICRC, as far as they are quoted; anybody can say so */
+};
+
+/** vb_udp_refused() - What a host says where nobody has port 4791, by its kernel (ICMP)
+ * @which:  0 IPv4, 1 IPv6
+ * Context: never waits. The socket shows EPOLLERR while there is one
+ * Return:  false: there are no more
+ */
+bool vb_udp_refused(struct vb_udp *u, int which, struct vb_udp_refused *refused);
 
 /** vb_udp_split() - Take a buffer apart into the packets that the kernel put in it
  * @like:    What all of them have in common

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include <arpa/inet.h>
+#include <linux/errqueue.h>
 #include <linux/in6.h>
+#include <netinet/icmp6.h>
 #include <netinet/in.h>
+#include <netinet/ip_icmp.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -154,6 +157,65 @@ uint32_t vb_udp_receive(struct vb_udp *u, int which, struct vb_udp_inbox *inbox,
 		good += cut(&c, i, which, inbox->bytes[i], inbox->datagrams + good);
 	*more = n == VB_UDP_BUFFERS;
 	return good;
+}
+
+static bool nobody_has_the_port(const struct cmsghdr *at)
+{
+	const bool v4 = at->cmsg_level == IPPROTO_IP && at->cmsg_type == IP_RECVERR;
+	const bool v6 = at->cmsg_level == IPPROTO_IPV6 && at->cmsg_type == IPV6_RECVERR;
+	struct sock_extended_err err;
+
+	if (!v4 && !v6)
+		return false;
+	memcpy(&err, CMSG_DATA(at), sizeof(err));
+	return v4 ? err.ee_origin == SO_EE_ORIGIN_ICMP && err.ee_type == ICMP_DEST_UNREACH &&
+			       err.ee_code == ICMP_PORT_UNREACH
+		  : err.ee_origin == SO_EE_ORIGIN_ICMP6 && err.ee_type == ICMP6_DST_UNREACH &&
+			       err.ee_code == ICMP6_DST_UNREACH_NOPORT;
+}
+
+static ssize_t take_error(int fd, struct msghdr *msg)
+{
+	return fd < 0 ? -1 : recvmsg(fd, msg, MSG_ERRQUEUE | MSG_DONTWAIT);
+}
+
+bool vb_udp_refused(struct vb_udp *u, int which, struct vb_udp_refused *refused)
+{
+	union {
+		struct cmsghdr align;
+		uint8_t bytes[CMSG_SPACE(sizeof(struct sock_extended_err) +
+					 sizeof(struct sockaddr_in6)) +
+			      4 * CMSG_SPACE(sizeof(int))];
+	} control;
+	union {
+		struct sockaddr_in v4;
+		struct sockaddr_in6 v6;
+	} to;
+	struct iovec iov = {refused->bytes, sizeof(refused->bytes)};
+	struct msghdr msg;
+	bool nobody = false;
+	ssize_t n = 0;
+
+	while (!nobody) {
+		memset(&to, 0, sizeof(to));
+		msg = (struct msghdr){.msg_name = &to,
+				      .msg_namelen = sizeof(to),
+				      .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = &control,
+				      .msg_controllen = sizeof(control)};
+		n = take_error(u->told[which], &msg);
+		if (n < 0)
+			return false;
+		for (struct cmsghdr *at = CMSG_FIRSTHDR(&msg); at; at = CMSG_NXTHDR(&msg, at))
+			nobody = nobody || nobody_has_the_port(at);
+	}
+	refused->len = (uint32_t)n;
+	if (which)
+		memcpy(refused->dest_gid, &to.v6.sin6_addr, 16);
+	else
+		gid_of_v4(refused->dest_gid, &to.v4.sin_addr);
+	return true;
 }
 
 /* Whatever the others' kernel or adapter wrote as identification, a socket does not tell. Ours

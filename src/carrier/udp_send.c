@@ -110,8 +110,11 @@ int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb
 		vb_udp_burst_empty(b);
 		return 0;
 	}
-	b->fd = vb_udp_out(u, !vb_gid_is_v4(path->dest_gid), path->flow, b->path.flow_label,
-			   &sport);
+	if (path->told)
+		b->fd = vb_udp_told(u, !vb_gid_is_v4(path->dest_gid), &sport);
+	else
+		b->fd = vb_udp_out(u, !vb_gid_is_v4(path->dest_gid), path->flow, b->path.flow_label,
+				   &sport);
 	if (b->fd < 0)
 		return b->fd;
 	vb_udp_flow(&b->flow, path->own_gid, path->dest_gid, sport);
@@ -265,6 +268,9 @@ static int send_one(struct vb_udp_burst *b, struct msghdr *msg)
 {
 	for (int i = 0; sendmsg(b->fd, msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0; i++) {
 		if (errno == EINVAL && ask_for_label(b, msg))
+			continue;
+		/* Of an earlier packet, and said once. */
+		if (b->path.told && !i && errno != EAGAIN && errno != ENOBUFS)
 			continue;
 		if ((errno != EAGAIN && errno != ENOBUFS) || i >= WAIT_MOST ||
 		    !wait_for_room(b->fd))

@@ -296,7 +296,8 @@ static void on_rtu(struct vb_cm_conn *c, struct vb_cm_out *out)
 		out->what = VB_CM_READY;
 }
 
-static void on_rej(struct vb_cm_conn *c, uint64_t now_ns, struct vb_cm_out *out)
+static void on_rej(struct vb_cm_conn *c, const struct vb_cm_msg *msg, uint64_t now_ns,
+		   struct vb_cm_out *out)
 {
 	switch (c->state) {
 	case VB_CM_REQ_SENT:
@@ -305,8 +306,17 @@ static void on_rej(struct vb_cm_conn *c, uint64_t now_ns, struct vb_cm_out *out)
 		enter(c, VB_CM_IDLE);
 		out->what = VB_CM_REJECTED;
 		break;
-	case VB_CM_REP_RCVD:
 	case VB_CM_ESTABLISHED:
+		/* Of a repeated message: the peer is not there any more, and says no DREQ. */
+		if (msg->reason == VB_CM_REJ_INVALID_COMM_ID) {
+			enter(c, VB_CM_DREQ_RCVD);
+			out->what = VB_CM_DISCONNECTED;
+			break;
+		}
+		rest(c, now_ns);
+		out->what = VB_CM_REJECTED;
+		break;
+	case VB_CM_REP_RCVD:
 		rest(c, now_ns);
 		out->what = VB_CM_REJECTED;
 		break;
@@ -424,7 +434,7 @@ void vb_cm_receive(struct vb_cm_conn *c, const struct vb_cm_msg *msg, uint64_t n
 		on_rtu(c, out);
 		break;
 	case VB_CM_REJ:
-		on_rej(c, now_ns, out);
+		on_rej(c, msg, now_ns, out);
 		break;
 	case VB_CM_MRA:
 		on_mra(c, msg, now_ns);
@@ -507,6 +517,14 @@ void vb_cm_answer_unknown(const struct vb_cm_msg *msg, uint16_t reason, struct v
 	case VB_CM_REP:
 		back.attr = VB_CM_REJ;
 		back.about = VB_CM_ABOUT_REP;
+		back.local_id = msg->remote_id;
+		back.reason = VB_CM_REJ_INVALID_COMM_ID;
+		break;
+	case VB_CM_MRA:
+	case VB_CM_RTU:
+		/* Whose it was has gone without a word. */
+		back.attr = VB_CM_REJ;
+		back.about = VB_CM_ABOUT_OTHER;
 		back.local_id = msg->remote_id;
 		back.reason = VB_CM_REJ_INVALID_COMM_ID;
 		break;

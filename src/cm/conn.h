@@ -151,7 +151,7 @@ void vb_cm_expire(struct vb_cm_conn *c, uint64_t now_ns, struct vb_cm_out *out);
 
 /** vb_cm_answer_unknown() - A message for no connection and no listener
  * @reason: enum vb_cm_reason, of a REQ
- * A REQ, REP is rejected, a DREQ agreed to, a SIDR_REQ refused; others are dropped.
+ * A REQ, REP, MRA, RTU is rejected, a DREQ agreed to, a SIDR_REQ refused; others are dropped.
  */
 void vb_cm_answer_unknown(const struct vb_cm_msg *msg, uint16_t reason, struct vb_cm_out *out);
 

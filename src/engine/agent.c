@@ -58,7 +58,8 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 		return NULL;
 	agent->engine = engine;
 	agent->device = ctx->device;
-	agent->next_ns = VB_NEVER;
+	agent->next_ns = agent->ask_ns = VB_NEVER;
+	agent->told_fd[0] = agent->told_fd[1] = -1;
 	pthread_mutex_init(&agent->lock, NULL);
 	vb_idtable_init(&agent->ids, 1, VB_AGENT_IDS - 1);
 	agent->life_fd = -1;
@@ -290,6 +291,7 @@ void vb_agent_destroy(struct vb_agent_id *id)
 	id->orphan = id->orphan || id->conn.state == VB_CM_DREQ_SENT;
 	if (!id->orphan)
 		vb_cm_close(&id->conn, &out);
+	vb_agent_hosts_begin(id);
 	vb_agent_send_out(id, &out);
 	vb_agent_arm(id);
 	vb_agent_unbind(id);
@@ -340,6 +342,8 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 		id->path = *path;
 		id->inside = vb_agent_inside(id->agent, path->peer_gid);
 	}
+	if (!err)
+		vb_agent_hosts_begin(id);
 	vb_agent_send_out(id, &out);
 	vb_agent_arm(id);
 	pthread_mutex_unlock(&id->agent->lock);
@@ -353,8 +357,10 @@ int vb_agent_data_came(struct vb_agent_id *id)
 
 	pthread_mutex_lock(&agent->lock);
 	err = vb_cm_data_came(&id->conn) ? 0 : -EINVAL;
-	if (!err)
+	if (!err) {
+		vb_agent_arm(id);
 		vb_agent_tell(id, VB_CM_READY, NULL);
+	}
 	pthread_mutex_unlock(&agent->lock);
 	return err;
 }
@@ -413,6 +419,8 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	/* No room: it comes again, as a SYN does. */
 	if (!id->owner)
 		free_id(id);
+	else
+		vb_agent_arm(id);
 }
 
 /* One that has begun with this very request; or one whose peer must have begun anew, since it
@@ -451,12 +459,20 @@ static enum vb_cm_what take(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 	return orphan ? VB_CM_NOTHING : out.what;
 }
 
-/* Its process is gone: what it would have said at its end is said for it. */
-static void die(struct vb_agent_id *id)
+void vb_agent_die(struct vb_agent_id *id)
 {
 	struct vb_cm_msg msg = {.local_id = id->conn.remote_id, .reason = VB_CM_REJ_TIMEOUT};
 
 	switch (id->conn.state) {
+	case VB_CM_REQ_SENT:
+		/* As a host says that has adapters and nobody who listens. */
+		msg.attr = VB_CM_REJ;
+		msg.reason = VB_CM_REJ_INVALID_SERVICE_ID;
+		break;
+	case VB_CM_SIDR_SENT:
+		msg.attr = VB_CM_SIDR_REP;
+		msg.status = VB_CM_SIDR_UNSUPPORTED;
+		break;
 	case VB_CM_REQ_RCVD:
 	case VB_CM_REP_SENT:
 	case VB_CM_REP_RCVD:
@@ -476,8 +492,17 @@ static void die(struct vb_agent_id *id)
 
 static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 {
+	const bool forgotten = id->conn.state == VB_CM_ESTABLISHED && msg->attr == VB_CM_REJ &&
+			       msg->reason == VB_CM_REJ_INVALID_COMM_ID;
+	struct vb_agent *agent = id->agent;
+	const uint32_t remote_id = id->conn.remote_id;
+	uint8_t gid[16];
+
+	memcpy(gid, id->path.peer_gid, sizeof(gid));
 	if (take(id, msg) == VB_CM_REPLY && !watch_peer(id))
-		die(id);
+		vb_agent_die(id);
+	if (forgotten)
+		vb_agent_hosts_ask_next(agent, gid, remote_id);
 }
 
 /* Numbers of those to be told: the table must not be changed while it is walked. */
@@ -504,7 +529,7 @@ static void died(struct vb_agent *agent, uint32_t block)
 		return;
 	vb_idtable_each(&agent->ids, collect, &b);
 	for (uint32_t i = 0; i < b.n; i++)
-		die(vb_idtable_lookup(&agent->ids, b.index[i]));
+		vb_agent_die(vb_idtable_lookup(&agent->ids, b.index[i]));
 	free(b.index);
 }
 
@@ -636,6 +661,7 @@ static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 	life = fd == agent->timer_fd || vb_agent_life_event(agent, event, &dead);
 	if (life && fd != agent->timer_fd && dead)
 		died(agent, dead);
+	life = life || vb_agent_hosts_event(agent, fd);
 	port = life ? NULL : vb_agent_hold_port(agent, fd, &ours);
 	pthread_mutex_unlock(&agent->lock);
 	if (!life && ours)

@@ -75,6 +75,8 @@ struct vb_agent {
 	_Atomic uint64_t taken[VB_AGENT_LEFT]; /* ports of others that took a request, and when */
 	struct vb_agent_id *timed;	       /* those that are due sometime */
 	uint64_t next_ns;
+	uint64_t ask_ns; /* when peers on other hosts are to be asked whether they live */
+	int told_fd[2];	 /* the watched sockets of the wire that tell; -1 not opened yet */
 	struct vb_agent_id *by_qpn[VB_AGENT_BUCKETS]; /* passive sides, by the peer's QP number */
 };
 
@@ -89,7 +91,9 @@ struct vb_agent_id {
 	bool unsent;		/* the last message found no room */
 	uint64_t unsent_due_ns; /* what conn.due_ns is to be once it has left */
 	uint64_t unsent_end_ns; /* where that is never: when it is given up */
-	bool orphan;		/* its owner has gone; it ends with its connection */
+	bool asked, refused; /* something was said to another host; its kernel refused the last */
+	uint64_t doubted_ns; /* since when it does, 0 not */
+	bool orphan;	     /* its owner has gone; it ends with its connection */
 	bool bound, listening, timed, hashed;
 	uint64_t bound_ns; /* when */
 	struct vb_cmport at;
@@ -113,6 +117,41 @@ void vb_agent_send_out(struct vb_agent_id *id, const struct vb_cm_out *out);
  * @what:   enum vb_cm_what, 0: nothing to tell
  */
 void vb_agent_tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg);
+
+/** vb_agent_die() - The peer's process is gone: what it would have said is said for it
+ * The id may be gone after that.
+ */
+void vb_agent_die(struct vb_agent_id *id);
+
+/* ---- Whether peers on other hosts live: agent_hosts.c; under the lock ---- */
+
+/** vb_agent_hosts_watch() - After a step of the id's machine: its peer may have to be asked
+ * Return:  agent->ask_ns has become earlier
+ */
+bool vb_agent_hosts_watch(struct vb_agent_id *id);
+
+/** vb_agent_hosts_fresh() - What is sent from now on is to be refused anew */
+void vb_agent_hosts_fresh(struct vb_agent *agent);
+
+/** vb_agent_hosts_begin() - The id says something new, which may be refused */
+void vb_agent_hosts_begin(struct vb_agent_id *id);
+
+/** vb_agent_hosts_again() - It says so again, a while later */
+void vb_agent_hosts_again(struct vb_agent_id *id);
+
+/** vb_agent_hosts_ask() - Ask all that are connected, if it is time */
+void vb_agent_hosts_ask(struct vb_agent *agent, uint64_t now_ns);
+
+/** vb_agent_hosts_ask_next() - A connection to a process was forgotten there: ask about another one
+ * @gid:    The process's host
+ * @remote_id: Its id of the one that was forgotten
+ */
+void vb_agent_hosts_ask_next(struct vb_agent *agent, const uint8_t *gid, uint32_t remote_id);
+
+/** vb_agent_hosts_event() - Something happened at a descriptor
+ * Return:  false: it is none of these
+ */
+bool vb_agent_hosts_event(struct vb_agent *agent, int fd);
 
 /* ---- When ids are due: agent_time.c; under the lock ---- */
 

@@ -29,7 +29,8 @@ bool vb_agent_transmit(struct vb_engine *engine, const struct vb_agent_path *pat
 	struct vb_udp_path udp = {.traffic_class = path->traffic_class,
 				  .hop_limit = path->hop_limit,
 				  .flow = FLOW,
-				  .inside = inside};
+				  .inside = inside,
+				  .told = !inside};
 	struct vb_udp_burst *burst;
 	struct vb_packet pkt;
 	uint8_t *to;

@@ -13,6 +13,8 @@ void vb_agent_arm(struct vb_agent_id *id)
 {
 	struct vb_agent *agent = id->agent;
 
+	if (vb_agent_hosts_watch(id) && agent->ask_ns < agent->next_ns)
+		set_timer(agent, agent->ask_ns);
 	if (!id->conn.due_ns)
 		return;
 	if (!id->timed) {
@@ -82,7 +84,9 @@ void vb_agent_expire(struct vb_agent *agent)
 			due = id;
 		}
 	}
-	set_timer(agent, next);
+	vb_agent_hosts_fresh(agent);
+	vb_agent_hosts_ask(agent, now);
+	set_timer(agent, next < agent->ask_ns ? next : agent->ask_ns);
 	while ((id = due)) {
 		struct vb_cm_out out;
 
@@ -100,6 +104,7 @@ void vb_agent_expire(struct vb_agent *agent)
 			continue;
 		}
 		vb_cm_expire(&id->conn, now, &out);
+		vb_agent_hosts_again(id);
 		vb_agent_send_out(id, &out);
 		vb_agent_arm(id);
 		vb_agent_tell(id, (int)out.what, NULL);

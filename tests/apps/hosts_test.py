@@ -11,10 +11,12 @@ import tempfile
 import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import cmpairs
 import netns
 import pairs
 
-pairs.need("ibv_rc_pingpong", "ibv_uc_pingpong", "ib_write_bw", "ib_write_lat", "tshark")
+pairs.need("ibv_rc_pingpong", "ibv_uc_pingpong", "ib_write_bw", "ib_write_lat", "tshark",
+           "rping")
 BUILD = os.environ["VB_BUILD"]
 VERBENA = [os.path.join(BUILD, "bin", "verbena"), "run", "--"]
 # Program, test, and the case of the public reports that it is.
@@ -27,6 +29,13 @@ PARTS = (
     ("errors", "empty_messages", ""), ("errors", "silence", ""), ("errors", "late_peer", ""),
     ("errors", "rnr", ""), ("errors", "after_error", ""), ("errors", "killed_peer", "23"),
     ("cq_overrun", "receives", "42"),
+)
+# Who dies there, with connections of librdmacm in every state; the names of the tests as they are.
+DEATHS = (
+    *(("rdmacm.processes", part) for part in (
+        "the_other_rejects", "the_other_is_killed", "the_other_is_killed_while_a_child_holds_on",
+        "the_other_exits", "one_of_two_is_killed", "clients_die", "datagrams_between_processes")),
+    ("rdmacm.kill", "askers_die"), ("rdmacm.kill", "those_asked_die"),
 )
 SIZES = (1023, 1024, 1025, 1900, 2000, 65535, 65536, 65537)
 
@@ -45,7 +54,7 @@ def say(good, what, why=""):
 def run_part(link, program, part, case):
     """One test whose second process is on the other host."""
     start = time.monotonic()
-    environment = dict(os.environ, VB_TEST_ONLY=f"test_{part}",
+    environment = dict(os.environ, VB_TEST_ONLY=part, VB_ROUNDS="5",
                        VB_TEST_OTHER=f"/run/netns/{link.names[1]}")
     # The device as files, too.
     done = subprocess.run([*inside(link.names[0]), *VERBENA,
@@ -53,7 +62,8 @@ def run_part(link, program, part, case):
                           env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, check=False)
     return say(done.returncode == 0 and "PASSED  ] 1 test(s)" in done.stdout,
-               f"{time.monotonic() - start:6.2f} s  {program} {part}  {case and f'case {case}'}",
+               f"{time.monotonic() - start:6.2f} s  {program} {part}"
+               f"{case and f'  case {case}'}",
                done.stdout)
 
 
@@ -144,11 +154,70 @@ def migration_bits(link):
     return say(good, f"MigReq, case 51: {sorted(seen)}", output)
 
 
+def udp_ports(name):
+    """Those that connection management may send from, on a host."""
+    rows = subprocess.run([*inside(name), "cat", "/proc/net/udp"], check=True, text=True,
+                          stdout=subprocess.PIPE).stdout.splitlines()[1:]
+    ports = {int(row.split()[1].split(":")[1], 16) for row in rows}
+    return [port for port in ports if port >= 0xc000]
+
+
+# Says by ICMP, to the host of argv[1], that nobody has port 4791 at argv[2], of packets from the ports
+# that follow: as who has not seen one would.
+FORGE = """
+import socket, struct, sys
+def check(data):
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    return 0xffff - (total % 0xffff or 0xffff)
+to, peer = (socket.inet_aton(word) for word in sys.argv[1:3])
+raw = socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_ICMP)
+for port in map(int, sys.argv[3:]):
+    data = bytes.fromhex("64ffffff0000000180000000") + bytes(268)
+    quote = struct.pack("!BBHHHBBH4s4s", 0x45, 0, 28 + len(data), 0, 0x4000, 64, 17, 0, to, peer)
+    quote += struct.pack("!HHHH", port, 4791, 8 + len(data), 0) + data
+    sum16 = check(struct.pack("!BBHI", 3, 3, 0, 0) + quote)
+    raw.sendto(struct.pack("!BBHI", 3, 3, sum16, 0) + quote, (sys.argv[1], 0))
+"""
+
+
+def forged_refusals(link):
+    """Who says that a living host is dead ends nobody's connections to it."""
+    one, two = link.names
+    server = cmpairs.End(["rping", "-s", "-P"], one)
+    client = None
+    try:
+        while not cmpairs.listens(one, cmpairs.TCP, 7174) and server.child.poll() is None:
+            time.sleep(0.02)
+        client = cmpairs.End(["rping", "-c", "-a", "10.77.0.1"], two)
+        # As long as two messages of management take, and the same again.
+        until = time.monotonic() + 4
+        while time.monotonic() < until and client.child.poll() is None:
+            subprocess.run([*inside(one), sys.executable, "-c", FORGE, "10.77.0.2", "10.77.0.1",
+                            *map(str, udp_ports(two))], check=True)
+            time.sleep(0.1)
+        before = packets(link)
+        while client.child.poll() is None and packets(link) < before + 1000:
+            time.sleep(0.02)
+        good = client.child.poll() is None
+    finally:
+        for end in (server, client):
+            if end:
+                end.kill()
+    return say(good, "forged refusals", client.said() if client else server.said())
+
+
 netns.need()
 bad = 0
 with netns.Link(1500) as between_hosts:
-    for row in PARTS:
-        bad += run_part(between_hosts, *row)
+    for name, test, report in PARTS:
+        bad += run_part(between_hosts, name, f"test_{test}", report)
+    # A kernel refuses what one host sends it once a second; here so many die.
+    for name in between_hosts.names:
+        subprocess.run([*inside(name), "sh", "-c", "echo 0 >/proc/sys/net/ipv4/icmp_ratelimit"],
+                       check=True)
+    bad += forged_refusals(between_hosts)
+    for name, test in DEATHS:
+        bad += run_part(between_hosts, name, test, "")
     bad += pairs.run_table(list(sizes()), "--between", *between_hosts.names, "--host",
                            "10.77.0.1")
     bad += beyond(between_hosts)

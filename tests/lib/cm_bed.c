@@ -8,6 +8,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -160,12 +161,20 @@ void bed_listen(struct bed *bed, enum rdma_port_space ps, const union bed_addr *
 
 void bed_serve(struct bed *bed, enum rdma_port_space ps, int to)
 {
-	union bed_addr addr = bed_loopback(AF_INET);
-	uint16_t port;
+	union bed_addr addr;
 
+	enter_other();
+	addr = bed_here();
 	bed_listen(bed, ps, &addr, 0);
-	port = ntohs(rdma_get_src_port(bed->listener));
-	CHECK(write(to, &port, sizeof(port)) == sizeof(port));
+	CHECK(write(to, &bed->addr, sizeof(bed->addr)) == sizeof(bed->addr));
+}
+
+union bed_addr bed_here(void)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+
+	CHECK(!getenv("VB_TEST_OTHER") || bed_own(AF_INET, &addr));
+	return addr;
 }
 
 struct rdma_cm_id *bed_resolve_id(const struct bed *bed, struct rdma_event_channel *channel)

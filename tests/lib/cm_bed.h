@@ -59,7 +59,11 @@ struct bed {
  * @addr:   Where; its port becomes the one that was chosen
  */
 void bed_listen(struct bed *bed, enum rdma_port_space ps, const union bed_addr *addr, int backlog);
-/** bed_serve() - Listen at 127.0.0.1 and say to a process at the other end of a pipe at which port
+/** bed_here() - Where this process listens: 127.0.0.1, or with VB_TEST_OTHER the device's address
+ */
+union bed_addr bed_here(void);
+/** bed_serve() - Listen, on the other host where there is one (enter_other())
+ * @to:     A pipe, which gets a union bed_addr: where
  */
 void bed_serve(struct bed *bed, enum rdma_port_space ps, int to);
 /** bed_resolve() - The client, its address and route resolved */

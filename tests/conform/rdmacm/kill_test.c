@@ -2,7 +2,8 @@
 /*
  * One of two processes is killed while connections are made and ended, some of them never answered,
  * so that every state is hit sooner or later. The other hears the end of each connection once, and
- * goes on with the next process. VB_ROUNDS: how often, VB_SEED: to repeat one run.
+ * goes on with the next process. VB_ROUNDS: how often, VB_SEED: to repeat one run. With
+ * VB_TEST_OTHER those that are killed are on another host.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -166,7 +167,7 @@ static void ask_for_ever(void)
 
 static void askers_die(void *arg)
 {
-	union bed_addr addr = bed_loopback(AF_INET);
+	union bed_addr addr = bed_here();
 	int live = 0, last = 0;
 
 	begin();
@@ -175,6 +176,7 @@ static void askers_die(void *arg)
 		pid_t pid = fork();
 
 		if (!pid) {
+			enter_other();
 			seed += (unsigned int)round;
 			ask_for_ever();
 		}
@@ -231,13 +233,11 @@ static void those_asked_die(void *arg)
 
 	begin();
 	bed.ps = RDMA_PS_TCP;
-	bed.addr = bed_loopback(AF_INET);
 	channel = rdma_create_event_channel();
 	resolving = rdma_create_event_channel();
 	CHECK(channel && resolving);
 	for (int round = 0; round < rounds(); round++) {
 		int fds[2], live = AT_ONCE;
-		uint16_t port;
 		pid_t pid;
 
 		CHECK(!pipe(fds));
@@ -248,9 +248,8 @@ static void those_asked_die(void *arg)
 			answer_for_ever(fds[1]);
 		}
 		close(fds[1]);
-		CHECK(read(fds[0], &port, sizeof(port)) == sizeof(port));
+		CHECK(read(fds[0], &bed.addr, sizeof(bed.addr)) == sizeof(bed.addr));
 		close(fds[0]);
-		bed_set_port(&bed.addr, port);
 		for (int i = 0; i < AT_ONCE; i++)
 			connect_one(channel, resolving);
 		while (dice(20))
@@ -296,7 +295,6 @@ static void ask(const char *data)
 static void the_dead_ask_nothing(void *arg)
 {
 	int fds[2], status;
-	uint16_t port;
 	pid_t server, client;
 	char go;
 
@@ -304,10 +302,8 @@ static void the_dead_ask_nothing(void *arg)
 	server = fork();
 	if (!server)
 		reject_last(fds[1]);
-	CHECK(read(fds[0], &port, sizeof(port)) == sizeof(port));
+	CHECK(read(fds[0], &bed.addr, sizeof(bed.addr)) == sizeof(bed.addr));
 	bed.ps = RDMA_PS_TCP;
-	bed.addr = bed_loopback(AF_INET);
-	bed_set_port(&bed.addr, port);
 	CHECK(!kill(server, SIGSTOP) && waitpid(server, &status, WUNTRACED) == server);
 	client = fork();
 	if (!client) {

@@ -33,8 +33,7 @@ enum serves { ACCEPT, REJECT, ACCEPT_THEN_EXIT };
 
 struct other {
 	pid_t pid;
-	int to, from;
-	uint16_t port;
+	union bed_addr addr;
 };
 
 /* A message is sent back as it came. The receive is there before the answer: whoever finds none
@@ -121,7 +120,7 @@ static struct other start(enum serves how, enum rdma_port_space ps)
 		serve(how, ps, fds[1]);
 	}
 	close(fds[1]);
-	CHECK(read(fds[0], &other.port, sizeof(other.port)) == sizeof(other.port));
+	CHECK(read(fds[0], &other.addr, sizeof(other.addr)) == sizeof(other.addr));
 	close(fds[0]);
 	return other;
 }
@@ -135,8 +134,7 @@ static void end(struct other *other)
 static void reach(const struct other *other, enum rdma_port_space ps)
 {
 	bed.ps = ps;
-	bed.addr = bed_loopback(AF_INET);
-	bed_set_port(&bed.addr, other->port);
+	bed.addr = other->addr;
 	if (!bed.active)
 		bed.active = rdma_create_event_channel();
 	bed_resolve(&bed);
@@ -326,11 +324,13 @@ static void the_other_exits(void *arg)
 }
 
 /* A client that dies, with a connection or while it waits for an answer. */
-static void client(int to, int from, uint16_t port)
+static void client(int to, int from)
 {
-	struct other there = {.port = port};
+	struct other there;
 	char go;
 
+	enter_other();
+	CHECK(read(from, &there.addr, sizeof(there.addr)) == sizeof(there.addr));
 	memset(&bed, 0, sizeof(bed));
 	reach(&there, RDMA_PS_TCP);
 	ask();
@@ -342,13 +342,12 @@ static void client(int to, int from, uint16_t port)
 
 static void clients_die(void *arg)
 {
-	union bed_addr addr = bed_loopback(AF_INET);
+	union bed_addr addr;
 
 	for (int established = 0; established < 2; established++) {
 		struct rdma_conn_param param = bed_param();
 		struct rdma_cm_event *event;
 		int there[2], here[2];
-		uint16_t port;
 		char go;
 		pid_t pid;
 
@@ -358,14 +357,13 @@ static void clients_die(void *arg)
 		if (!pid) {
 			close(there[1]);
 			close(here[0]);
-			CHECK(read(there[0], &port, sizeof(port)) == sizeof(port));
-			client(here[1], there[0], port);
+			client(here[1], there[0]);
 		}
 		close(there[0]);
 		close(here[1]);
+		addr = bed_here();
 		bed_listen(&bed, RDMA_PS_TCP, &addr, 0);
-		port = ntohs(rdma_get_src_port(bed.listener));
-		CHECK(write(there[1], &port, sizeof(port)) == sizeof(port));
+		CHECK(write(there[1], &bed.addr, sizeof(bed.addr)) == sizeof(bed.addr));
 		event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
 		bed.server = event->id;
 		CHECK(!rdma_ack_cm_event(event));
@@ -406,6 +404,41 @@ static void datagrams_between_processes(void *arg)
 	bed_end_id(&bed.client);
 }
 
+/* Whoever is beside a process that dies keeps its connections, and gives its host a voice. */
+static void one_of_two_is_killed(void *arg)
+{
+	struct other lives = start(ACCEPT, RDMA_PS_TCP), dies = start(ACCEPT, RDMA_PS_TCP);
+	struct rdma_cm_event *event;
+	struct rdma_cm_id *kept;
+
+	reach(&lives, RDMA_PS_TCP);
+	ask();
+	connected();
+	echoed();
+	kept = bed.client;
+	/* All of its connections, however many. */
+	for (int i = 0; i < 4; i++) {
+		reach(&dies, RDMA_PS_TCP);
+		bed.client->context = kept;
+		ask();
+		connected();
+		echoed();
+	}
+	end(&dies);
+	for (int i = 0; i < 4; i++) {
+		event = bed_want(bed.active, RDMA_CM_EVENT_DISCONNECTED, 0);
+		bed.client = event->id;
+		CHECK(bed.client->context == kept && !rdma_ack_cm_event(event));
+		bed_end_id(&bed.client);
+	}
+	CHECK(bed_quiet(bed.active));
+	bed.client = kept;
+	CHECK(!rdma_disconnect(bed.client));
+	bed_take(bed.active, RDMA_CM_EVENT_DISCONNECTED);
+	bed_end_id(&bed.client);
+	end(&lives);
+}
+
 /* Devices of two names for one interface: who asks for a port cannot know which one has it. */
 static void the_others_device_has_another_name(void *arg)
 {
@@ -442,6 +475,7 @@ int main(void)
 		BED_TEST(the_other_is_killed),
 		BED_TEST(the_other_is_killed_while_a_child_holds_on),
 		BED_TEST(the_other_exits),
+		BED_TEST(one_of_two_is_killed),
 		BED_TEST(clients_die),
 		BED_TEST(datagrams_between_processes),
 		BED_TEST(the_others_device_has_another_name),

@@ -229,6 +229,58 @@ static void port_of_others(void *arg)
 	vb_udp_close(&udp);
 }
 
+/* Its bytes come back as they were. */
+static bool refused(int which)
+{
+	struct vb_udp_refused back;
+	struct vb_packet pkt;
+
+	if (!vb_udp_refused(&udp, which, &back))
+		return false;
+	CHECK(!memcmp(back.dest_gid, paths[which].dest_gid, 16));
+	CHECK(vb_packet_parse(back.bytes, back.len, &pkt) == VB_PARSE_OK);
+	CHECK(pkt.psn == 1 && pkt.payload_len == 256 && !memcmp(pkt.payload, payload, 256));
+	return true;
+}
+
+static void wait_refused(int which)
+{
+	struct pollfd told = {.fd = udp.told[which]};
+
+	CHECK(poll(&told, 1, 60000) == 1 && told.revents == POLLERR);
+}
+
+/* Where nobody has the port, who asked is told; what is sent next leaves all the same. */
+static void refusals(void *arg)
+{
+	struct vb_packet pkt = write_packet(256, 1);
+
+	start();
+	for (int which = 0; which < 2; which++) {
+		struct vb_udp_path path = paths[which];
+
+		CHECK(!refused(which));
+		path.told = true;
+		send_packet(&path, &pkt);
+		wait_in(which);
+		CHECK(receive(which) == 1 && got[0].flow.sport >= 0xc000);
+		CHECK(!refused(which));
+		vb_udp_close_in(&udp, which);
+		send_packet(&paths[which], &pkt);
+		send_packet(&path, &pkt);
+		wait_refused(which);
+		CHECK(refused(which) && !refused(which));
+		send_packet(&path, &pkt);
+		wait_refused(which);
+		CHECK(vb_udp_bind(&udp) == 0);
+		send_packet(&path, &pkt);
+		wait_in(which);
+		CHECK(receive(which) == 1);
+		CHECK(refused(which) && !refused(which));
+	}
+	vb_udp_close(&udp);
+}
+
 static void raw(const void *bytes, size_t len)
 {
 	struct sockaddr_in to = {.sin_family = AF_INET, .sin_port = htons(VB_UDP_PORT)};
@@ -359,6 +411,7 @@ IN_CHILD(ports)
 IN_CHILD(flow_labels)
 IN_CHILD(flow_labels_of_nobody)
 IN_CHILD(port_of_others)
+IN_CHILD(refusals)
 IN_CHILD(garbage)
 IN_CHILD(taken)
 IN_CHILD(bursts)
@@ -371,13 +424,10 @@ static void try_namespace(void *arg)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_ports),
-		cmocka_unit_test(test_garbage),
-		cmocka_unit_test(test_taken),
-		cmocka_unit_test(test_bursts),
-		cmocka_unit_test(test_flow_labels),
-		cmocka_unit_test(test_flow_labels_of_nobody),
+		cmocka_unit_test(test_sizes),	       cmocka_unit_test(test_ports),
+		cmocka_unit_test(test_refusals),       cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_taken),	       cmocka_unit_test(test_bursts),
+		cmocka_unit_test(test_flow_labels),    cmocka_unit_test(test_flow_labels_of_nobody),
 		cmocka_unit_test(test_port_of_others),
 	};
 

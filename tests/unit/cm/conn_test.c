@@ -742,38 +742,30 @@ static void what_the_peer_said_is_kept(void **state)
 	assert_int_equal(c.tid, TID);
 }
 
-/* ---- For nobody ---- */
-
-static void nobody_answers(void **state)
+/* Told by somebody else of its host that the peer is not there: as its DREQ would have been. */
+static void a_peer_that_is_not_there_has_ended(void **state)
 {
+	static const enum start open[] = {OPEN_A, OPEN_P, OPEN_EARLY};
+
 	(void)state;
-	for (uint16_t attr = VB_CM_REQ; attr <= VB_CM_APR; attr++) {
-		struct vb_cm_msg msg = message(attr, PEER), back;
+	for (size_t i = 0; i < sizeof(open) / sizeof(open[0]); i++) {
+		struct vb_cm_msg rej = message(VB_CM_REJ, PEER);
+		struct vb_cm_conn c;
 		struct vb_cm_out out;
 
-		msg.service_id = 0x1060007;
-		vb_cm_answer_unknown(&msg, VB_CM_REJ_INVALID_SERVICE_ID, &out);
+		make(&c, open[i]);
+		rej.about = VB_CM_ABOUT_OTHER;
+		rej.reason = VB_CM_REJ_INVALID_COMM_ID;
+		rej.local_id = OTHER;
+		vb_cm_receive(&c, &rej, NOW, &out);
 		assert_int_equal(out.what, VB_CM_NOTHING);
-		assert_int_equal(out.send, attr == VB_CM_REQ || attr == VB_CM_REP ||
-						   attr == VB_CM_DREQ || attr == VB_CM_SIDR_REQ);
-		if (!out.send)
-			continue;
-		assert_true(vb_cm_parse(out.bytes, VB_MAD_LEN, &back));
-		assert_int_equal(back.tid, TID);
-		if (attr == VB_CM_SIDR_REQ) {
-			assert_int_equal(back.attr, VB_CM_SIDR_REP);
-			assert_int_equal(back.local_id, PEER);
-			assert_int_equal(back.service_id, 0x1060007);
-			assert_int_equal(back.status, VB_CM_SIDR_UNSUPPORTED);
-			continue;
-		}
-		assert_int_equal(back.remote_id, PEER);
-		assert_int_equal(back.local_id, attr == VB_CM_REQ ? 0 : OWN);
-		assert_int_equal(back.attr, attr == VB_CM_DREQ ? VB_CM_DREP : VB_CM_REJ);
-		if (attr == VB_CM_REQ)
-			assert_int_equal(back.reason, VB_CM_REJ_INVALID_SERVICE_ID);
-		if (attr == VB_CM_REP)
-			assert_int_equal(back.reason, VB_CM_REJ_INVALID_COMM_ID);
+		rej.local_id = PEER;
+		vb_cm_receive(&c, &rej, NOW, &out);
+		assert_int_equal(out.what, VB_CM_DISCONNECTED);
+		assert_false(out.send);
+		assert_int_equal(c.state, VB_CM_DREQ_RCVD);
+		assert_true(vb_cm_disconnect(&c, NULL, NOW, &out));
+		assert_int_equal(c.state, VB_CM_TIMEWAIT);
 	}
 }
 
@@ -792,7 +784,7 @@ int main(void)
 		cmocka_unit_test(a_rejection_says_what_it_rejects),
 		cmocka_unit_test(close_says_why),
 		cmocka_unit_test(what_the_peer_said_is_kept),
-		cmocka_unit_test(nobody_answers),
+		cmocka_unit_test(a_peer_that_is_not_there_has_ended),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
