@@ -515,16 +515,11 @@ void vb_cm_answer_unknown(const struct vb_cm_msg *msg, uint16_t reason, struct v
 		back.reason = reason;
 		break;
 	case VB_CM_REP:
-		back.attr = VB_CM_REJ;
-		back.about = VB_CM_ABOUT_REP;
-		back.local_id = msg->remote_id;
-		back.reason = VB_CM_REJ_INVALID_COMM_ID;
-		break;
 	case VB_CM_MRA:
 	case VB_CM_RTU:
-		/* Whose it was has gone without a word. */
+		/* Whose it was may have gone without a word. */
 		back.attr = VB_CM_REJ;
-		back.about = VB_CM_ABOUT_OTHER;
+		back.about = msg->attr == VB_CM_REP ? VB_CM_ABOUT_REP : VB_CM_ABOUT_OTHER;
 		back.local_id = msg->remote_id;
 		back.reason = VB_CM_REJ_INVALID_COMM_ID;
 		break;

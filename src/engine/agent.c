@@ -507,7 +507,9 @@ static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 
 /* Numbers of those to be told: the table must not be changed while it is walked. */
 struct bereaved {
-	uint32_t block, n, *index;
+	vb_agent_dies *dies;
+	void *arg;
+	uint32_t n, *index;
 };
 
 static int collect(void *object, void *arg)
@@ -515,14 +517,14 @@ static int collect(void *object, void *arg)
 	struct vb_agent_id *id = object;
 	struct bereaved *b = arg;
 
-	if (id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT == b->block && id->inside)
+	if (b->dies(id, b->arg))
 		b->index[b->n++] = id->index;
 	return 0;
 }
 
-static void died(struct vb_agent *agent, uint32_t block)
+void vb_agent_die_each(struct vb_agent *agent, vb_agent_dies *dies, void *arg)
 {
-	struct bereaved b = {.block = block};
+	struct bereaved b = {.dies = dies, .arg = arg};
 
 	b.index = calloc(vb_idtable_count(&agent->ids) + 1, sizeof(*b.index));
 	if (!b.index)
@@ -531,6 +533,11 @@ static void died(struct vb_agent *agent, uint32_t block)
 	for (uint32_t i = 0; i < b.n; i++)
 		vb_agent_die(vb_idtable_lookup(&agent->ids, b.index[i]));
 	free(b.index);
+}
+
+static bool is_of_block(struct vb_agent_id *id, void *block)
+{
+	return id->inside && id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT == *(uint32_t *)block;
 }
 
 /* What is left of a connection whose peer has forgotten it. */
@@ -660,7 +667,7 @@ static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 		vb_agent_expire(agent);
 	life = fd == agent->timer_fd || vb_agent_life_event(agent, event, &dead);
 	if (life && fd != agent->timer_fd && dead)
-		died(agent, dead);
+		vb_agent_die_each(agent, is_of_block, &dead);
 	life = life || vb_agent_hosts_event(agent, fd);
 	port = life ? NULL : vb_agent_hold_port(agent, fd, &ours);
 	pthread_mutex_unlock(&agent->lock);

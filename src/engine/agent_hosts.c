@@ -205,24 +205,20 @@ static bool waits(const struct vb_agent_id *id)
 struct refused {
 	const uint8_t *dest_gid;
 	uint64_t now_ns;
-	uint32_t *index, n; /* of those whose peers are dead */
 };
 
-/* The table must not be changed while it is walked. */
-static int doubt(void *object, void *arg)
+/* Whichever message it was: nobody of that host took it. */
+static bool doubt(struct vb_agent_id *id, void *arg)
 {
-	struct vb_agent_id *id = object;
-	struct refused *r = arg;
+	const struct refused *r = arg;
 
 	if (!id->asked || !waits(id) ||
 	    memcmp(id->path.peer_gid, r->dest_gid, sizeof(id->path.peer_gid)) != 0)
-		return 0;
+		return false;
 	id->refused = true;
 	if (!id->doubted_ns)
 		id->doubted_ns = r->now_ns;
-	if (r->now_ns - id->doubted_ns >= SURE_NS)
-		r->index[r->n++] = id->index;
-	return 0;
+	return r->now_ns - id->doubted_ns >= SURE_NS;
 }
 
 /* Anybody can send an ICMP message about a packet; what is in ours, only who got it knows. */
@@ -240,31 +236,18 @@ static bool said_by_us(struct vb_agent *agent, const struct vb_udp_refused *refu
 	       !memcmp(id->path.peer_gid, refused->dest_gid, sizeof(id->path.peer_gid));
 }
 
-/* Whichever message it was: nobody of that host took it. */
-static void refuse(struct vb_agent *agent, const uint8_t *dest_gid)
-{
-	struct refused r = {.dest_gid = dest_gid, .now_ns = vb_now_ns()};
-
-	r.index = calloc(vb_idtable_count(&agent->ids) + 1, sizeof(*r.index));
-	if (!r.index)
-		return;
-	vb_idtable_each(&agent->ids, doubt, &r);
-	for (uint32_t i = 0; i < r.n; i++)
-		vb_agent_die(vb_idtable_lookup(&agent->ids, r.index[i]));
-	free(r.index);
-}
-
 bool vb_agent_hosts_event(struct vb_agent *agent, int fd)
 {
 	struct vb_udp *udp = vb_wire_udp(agent->engine);
 	struct vb_udp_refused refused;
+	struct refused r = {.dest_gid = refused.dest_gid, .now_ns = vb_now_ns()};
 
 	for (int v6 = 0; v6 < 2; v6++) {
 		if (fd != agent->told_fd[v6])
 			continue;
 		while (vb_udp_refused(udp, v6, &refused))
 			if (said_by_us(agent, &refused))
-				refuse(agent, refused.dest_gid);
+				vb_agent_die_each(agent, doubt, &r);
 		return true;
 	}
 	return false;

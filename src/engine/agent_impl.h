@@ -123,6 +123,10 @@ void vb_agent_tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg
  */
 void vb_agent_die(struct vb_agent_id *id);
 
+/** vb_agent_die_each() - Likewise for all ids of which @dies says so */
+typedef bool vb_agent_dies(struct vb_agent_id *id, void *arg);
+void vb_agent_die_each(struct vb_agent *agent, vb_agent_dies *dies, void *arg);
+
 /* ---- Whether peers on other hosts live: agent_hosts.c; under the lock ---- */
 
 /** vb_agent_hosts_watch() - After a step of the id's machine: its peer may have to be asked
