@@ -25,7 +25,8 @@
  * size, with a shorter one at the end, as one buffer that the kernel or the interface cuts
  * (UDP_SEGMENT). Such segments have the identifications 0, 1, 2 ..., or all 0 where they are
  * never cut because the receiver takes the buffer whole (UDP_GRO); what other
- * machines write is unknown, and solved for.
+ * machines write is unknown, and solved for. What an interface of ours writes that cuts by itself
+ * is unknown too: transport/cut.h finds out.
  */
 
 #define VB_UDP_PORTS 8
@@ -69,6 +70,7 @@ struct vb_udp_path {
 	uint32_t flow;	       /* any number: packets of one keep to one source port */
 	uint32_t flow_label;   /* 20 bits, 0: none is asked for, and the flow decides */
 	bool inside;	       /* to a process of this host: no socket of these is used */
+	bool singly;	       /* no packet shares a buffer with another */
 	bool told;	       /* vb_udp_refused() is to say where nobody has the port there */
 	enum vb_udp_hand hand; /* to a group: beside what leaves by the socket */
 };
@@ -192,6 +194,9 @@ uint8_t *vb_udp_burst_room(struct vb_udp_burst *b, const struct vb_packet *hdr);
 
 /** vb_udp_burst_add() - The payload is there: padding, ICRC, and it belongs to the burst */
 void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_packet *hdr);
+
+/** vb_udp_burst_index() - The place of the packet added last in its buffer, 0 the first */
+uint32_t vb_udp_burst_index(const struct vb_udp_burst *b);
 
 /** vb_udp_burst_raw() - Add bytes that are sent as they are
  * Return:  false where there is no room

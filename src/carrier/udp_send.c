@@ -136,9 +136,10 @@ static struct vb_udp_run *last_run(struct vb_udp_burst *b)
 
 /* Whether a packet continues the last run: none is longer than the first, and none follows a
  * shorter one. */
-static bool joins(const struct vb_udp *u, const struct vb_udp_run *run, uint32_t size)
+static bool joins(const struct vb_udp *u, const struct vb_udp_burst *b,
+		  const struct vb_udp_run *run, uint32_t size)
 {
-	return run && !run->closed && !u->one_by_one && size <= run->segment &&
+	return run && !run->closed && !u->one_by_one && !b->path.singly && size <= run->segment &&
 	       run->count < VB_UDP_SEGMENTS && run->len + size <= VB_UDP_BUFFER - 1024;
 }
 
@@ -150,7 +151,7 @@ bool vb_udp_burst_fits(const struct vb_udp *u, const struct vb_udp_burst *b,
 	if (b->used + size_of(hdr) > sizeof(b->bytes))
 		return false;
 	return b->nruns < sizeof(b->runs) / sizeof(b->runs[0]) ||
-	       joins(u, &b->runs[b->nruns - 1], size_of(hdr));
+	       joins(u, b, &b->runs[b->nruns - 1], size_of(hdr));
 }
 
 uint8_t *vb_udp_burst_room(struct vb_udp_burst *b, const struct vb_packet *hdr)
@@ -179,7 +180,7 @@ void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_
 	struct vb_udp_run *run = last_run(b);
 
 	memset(b->bytes + b->used + size - VB_ICRC_LEN - pad, 0, pad);
-	if (!joins(u, run, size)) {
+	if (!joins(u, b, run, size)) {
 		run = &b->runs[b->nruns++];
 		*run = (struct vb_udp_run){.at = b->used, .segment = size};
 	}
@@ -190,6 +191,11 @@ void vb_udp_burst_add(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_
 	b->packets++;
 	b->payload += hdr->payload_len;
 	b->used += size;
+}
+
+uint32_t vb_udp_burst_index(const struct vb_udp_burst *b)
+{
+	return b->nruns ? b->runs[b->nruns - 1].count - 1 : 0;
 }
 
 bool vb_udp_burst_raw(struct vb_udp_burst *b, const uint8_t *bytes, uint32_t len)

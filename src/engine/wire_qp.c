@@ -15,6 +15,8 @@
 #include "host/memory.h"
 #include "host/words.h"
 #include "object/device.h"
+#include "object/gid.h"
+#include "transport/cut.h"
 #include "transport/rc_comp.h"
 #include "transport/rc_req.h"
 #include "transport/rc_resp.h"
@@ -46,6 +48,7 @@ struct vb_wire_qp {
 	struct vb_resp_qp peer; /* our attributes, as the responder wants them */
 	struct vb_udp_path path;
 	uint64_t cnp_ns; /* when the peer was told of congestion, the last time */
+	struct vb_cut asked, answered;
 	uint8_t plain;	 /* packets in a row whose identification was known, up to PLAIN */
 	uint64_t base;	 /* the QP's number of the machine's request 0 */
 	uint64_t posted; /* requests given to the machine */
@@ -260,6 +263,20 @@ static bool fill(struct turn *t, const struct vb_out_packet *p, uint8_t *to)
 	return true;
 }
 
+/* An IPv4 packet left: whether those that share a buffer arrive shows in what is sent again. An
+ * acknowledgement says nothing, since a later one does as well. */
+static void watch_cutting(struct turn *t, const struct vb_packet *hdr)
+{
+	const struct vb_op_row *op = vb_op_row(hdr->opcode);
+	struct vb_wire_qp *w = t->w;
+	struct vb_cut *cut = vb_op_is_request(op) ? &w->asked : &w->answered;
+
+	if (w->path.inside || !vb_gid_is_v4(w->path.dest_gid) || op->kind == VB_OP_ACK)
+		return;
+	vb_cut_leaves(cut, vb_psn(hdr->psn), vb_udp_burst_index(t->burst));
+	w->path.singly |= vb_cut_singly(cut);
+}
+
 static void send_packet(struct turn *t, const struct vb_out_packet *p)
 {
 	uint8_t *payload;
@@ -271,12 +288,14 @@ static void send_packet(struct turn *t, const struct vb_out_packet *p)
 		return; /* lost as on a link */
 	if (t->qp->ibv.qp_type == IBV_QPT_UC)
 		vb_wire_pace(t->engine, p->hdr.payload_len + VB_WIRE_HEADERS);
-	if (fill(t, p, payload))
+	if (fill(t, p, payload)) {
 		vb_wire_add(t->engine, t->burst, &p->hdr);
-	else if (p->from == VB_PAYLOAD_WQE)
+		watch_cutting(t, &p->hdr);
+	} else if (p->from == VB_PAYLOAD_WQE) {
 		local_fault(t, p->wqe);
-	else
+	} else {
 		read_fault(t, vb_psn(p->hdr.psn));
+	}
 }
 
 /* What the records before this one have put together leaves. */
