@@ -614,6 +614,8 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 		vb_stat_response(engine->adapter,
 				 vb_rc_comp_packet(&w->sq, w->ring, &w->peer, &req_env, &t, pkt,
 						   &src, vb_now_ns(), &out));
+		if (w->sq.rnr_wait)
+			vb_cut_refused(&w->asked);
 	}
 	carry_out(&t, &out);
 	if (!more || t.failed)

@@ -28,6 +28,11 @@ void vb_cut_leaves(struct vb_cut *c, struct vb_psn psn, uint32_t index)
 	}
 }
 
+void vb_cut_refused(struct vb_cut *c)
+{
+	c->pending = false;
+}
+
 bool vb_cut_singly(const struct vb_cut *c)
 {
 	return c->lost >= LOST_MOST;

@@ -32,6 +32,9 @@ struct vb_cut {
  */
 void vb_cut_leaves(struct vb_cut *c, struct vb_psn psn, uint32_t index);
 
+/** vb_cut_refused() - What is sent again next had arrived: its receiver was not ready */
+void vb_cut_refused(struct vb_cut *c);
+
 /** vb_cut_singly() - Whether packets are to leave one by one */
 bool vb_cut_singly(const struct vb_cut *c);
 

@@ -68,6 +68,19 @@ static void test_others_are_lost(void **state)
 	assert_false(vb_cut_singly(&c));
 }
 
+/* A receiver that takes one message at a time is not ready for the second. */
+static void test_receiver_not_ready(void **state)
+{
+	struct vb_cut c = {0};
+
+	for (uint32_t i = 0; i < 100; i++) {
+		buffer(&c, i, 5);
+		vb_cut_refused(&c);
+	}
+	assert_false(vb_cut_singly(&c));
+	assert_int_equal(c.lost, 0);
+}
+
 /* Nothing is in a buffer with others, or nothing is lost. */
 static void test_nothing_to_see(void **state)
 {
@@ -88,6 +101,7 @@ int main(void)
 		cmocka_unit_test(test_firsts_come_through),
 		cmocka_unit_test(test_probes),
 		cmocka_unit_test(test_others_are_lost),
+		cmocka_unit_test(test_receiver_not_ready),
 		cmocka_unit_test(test_nothing_to_see),
 	};
 
