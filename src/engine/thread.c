@@ -46,26 +46,42 @@ static void drain(int fd)
 		return;
 }
 
+/* What woke it and nothing else is read: a call for each thing that might have takes longer than
+ * the packets that mostly did. */
+static void awake(struct vb_engine *engine, const struct epoll_event *events, int n)
+{
+	bool rang = false;
+
+	for (int i = 0; i < n; i++) {
+		int fd = events[i].data.fd;
+
+		if (fd == engine->timer_fd || fd == engine->wake_fd)
+			drain(fd);
+		else if (fd == engine->adapter->doorbell_fd)
+			rang = true;
+		else if (fd == vb_port_watch_fd(engine))
+			vb_port_watch_run(engine);
+		else if (fd == vb_agent_fd(engine))
+			vb_agent_run(engine);
+		else
+			vb_wire_readable(engine, fd);
+	}
+	vb_adapter_drain_doorbell(engine->adapter, rang);
+}
+
 static void *thread_main(void *arg)
 {
 	struct vb_engine *engine = arg;
-	struct epoll_event events[4];
+	struct epoll_event events[8];
 	int n;
 
 	vb_liveness_engine_start(engine->adapter);
 	while (!atomic_load(&engine->stop)) {
 		arm_timer(engine);
-		n = epoll_wait(engine->epoll_fd, events, 4, -1);
+		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]), -1);
 		if (n < 0)
 			continue;
-		drain(engine->timer_fd);
-		drain(engine->wake_fd);
-		vb_adapter_drain_doorbell(engine->adapter);
-		for (int i = 0; i < n; i++)
-			if (events[i].data.fd == vb_port_watch_fd(engine))
-				vb_port_watch_run(engine);
-			else if (events[i].data.fd == vb_agent_fd(engine))
-				vb_agent_run(engine);
+		awake(engine, events, n);
 		vb_wire_receive(engine, true);
 		vb_engine_attention(engine);
 		vb_engine_due(engine);

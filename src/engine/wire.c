@@ -25,6 +25,10 @@
 #include "host/registry.h"
 #include "wire/cm.h"
 
+/* Where packets come from: IPv4, IPv6, other processes of this host. */
+#define SOURCES 3
+#define HANDED	2
+
 /* Packets looked at in one go, and goes in one call. */
 #define BATCH 32
 #define GOES  8
@@ -51,8 +55,9 @@ struct vb_wire {
 	int bind_timer; /* of the thread, while it is not 0; -1 */
 	pthread_mutex_t send_lock; /* the sockets that are opened when first needed */
 	pthread_mutex_t receive_lock;
-	uint32_t watched;	  /* blocks whose sockets the thread looks at */
-	_Atomic uint64_t last_ns; /* when a packet came, the last time */
+	uint32_t watched;		   /* blocks whose sockets the thread looks at */
+	_Atomic uint64_t last_ns[SOURCES]; /* when a packet came, the last time */
+	uint32_t readable;		   /* the thread's: sources that are, a bit for each */
 	/* What is not acknowledged: the link is free again at this time, by its pace. */
 	_Atomic uint64_t free_at_ns;
 	uint64_t ns_per_kib; /* 0: no pace */
@@ -667,13 +672,10 @@ bool vb_wire_handed(struct vb_engine *engine, int fd)
 	return size > 0;
 }
 
-static bool my_turn(const struct vb_engine *engine, struct vb_wire *wire, bool patient)
+static void look_at_all(struct vb_wire *wire)
 {
-	if (!patient && atomic_load(&engine->thread_runs) &&
-	    vb_now_ns() - atomic_load(&wire->last_ns) > LIVELY_NS)
-		return false;
-	return patient ? !pthread_mutex_lock(&wire->receive_lock)
-		       : !pthread_mutex_trylock(&wire->receive_lock);
+	for (int from = 0; from < SOURCES; from++)
+		atomic_store(&wire->last_ns[from], vb_now_ns());
 }
 
 static void release_held(struct vb_engine *engine, struct vb_wire *wire)
@@ -681,41 +683,85 @@ static void release_held(struct vb_engine *engine, struct vb_wire *wire)
 	uint64_t expired;
 
 	if (wire->faults_timer >= 0 && read(wire->faults_timer, &expired, sizeof(expired)) > 0)
-		atomic_store(&wire->last_ns, vb_now_ns());
+		look_at_all(wire);
 	vb_wire_faults_due(engine, wire->faults);
 }
 
-void vb_wire_receive(struct vb_engine *engine, bool patient)
+void vb_wire_readable(struct vb_engine *engine, int fd)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
-	bool more = true;
 
-	if (wire && wire->faults)
-		release_held(engine, wire);
-	if (wire)
-		vb_hand_due(wire->hand, patient);
-	if (wire && patient)
-		look_for_port(engine, wire);
-	if (!wire || !my_turn(engine, wire, patient))
+	if (!wire)
 		return;
-	for (int i = 0; i < GOES && more; i++) {
-		more = false;
-		for (int from = 0; from < 3; from++) {
-			uint32_t token = vb_grace_enter(&engine->grace), n;
-			bool again;
+	if (fd == wire->udp.in[0])
+		wire->readable |= 1u << 0;
+	else if (fd == wire->udp.in[1])
+		wire->readable |= 1u << 1;
+	else
+		wire->readable |= 1u << HANDED;
+}
 
-			if (from < 2) {
-				n = vb_udp_receive(&wire->udp, from, &wire->inbox, &again);
-			} else {
-				n = receive_handed(engine, wire);
-				again = n > 0;
-			}
-			dispatch(engine, wire->inbox.datagrams, n, from < 2);
-			vb_grace_leave(&engine->grace, token);
-			if (n)
-				atomic_store(&wire->last_ns, vb_now_ns());
-			more = more || again;
-		}
+/* The sources to look at, a bit for each. */
+static uint32_t sources(const struct vb_engine *engine, struct vb_wire *wire, bool thread)
+{
+	uint32_t set = 0;
+	uint64_t now;
+
+	if (thread) {
+		set = wire->readable;
+		wire->readable = 0;
+		return set;
 	}
+	if (!atomic_load(&engine->thread_runs))
+		return (1u << SOURCES) - 1;
+	now = vb_now_ns();
+	for (uint32_t from = 0; from < SOURCES; from++)
+		if (now - atomic_load(&wire->last_ns[from]) <= LIVELY_NS)
+			set |= 1u << from;
+	return set;
+}
+
+/* One go. Whether there may be more. */
+static bool receive_from(struct vb_engine *engine, struct vb_wire *wire, int from)
+{
+	uint32_t token = vb_grace_enter(&engine->grace), n;
+	bool more;
+
+	if (from == HANDED) {
+		n = receive_handed(engine, wire);
+		more = n > 0;
+	} else {
+		n = vb_udp_receive(&wire->udp, from, &wire->inbox, &more);
+	}
+	dispatch(engine, wire->inbox.datagrams, n, from != HANDED);
+	vb_grace_leave(&engine->grace, token);
+	if (n)
+		atomic_store(&wire->last_ns[from], vb_now_ns());
+	return more;
+}
+
+void vb_wire_receive(struct vb_engine *engine, bool thread)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+	uint32_t set;
+
+	if (!wire)
+		return;
+	if (wire->faults)
+		release_held(engine, wire);
+	vb_hand_due(wire->hand, thread);
+	if (thread)
+		look_for_port(engine, wire);
+	set = sources(engine, wire, thread);
+	if (!set)
+		return;
+	if (thread)
+		pthread_mutex_lock(&wire->receive_lock);
+	else if (pthread_mutex_trylock(&wire->receive_lock))
+		return;
+	for (int i = 0; i < GOES && set; i++)
+		for (int from = 0; from < SOURCES; from++)
+			if (set >> from & 1 && !receive_from(engine, wire, from))
+				set &= ~(1u << from);
 	pthread_mutex_unlock(&wire->receive_lock);
 }

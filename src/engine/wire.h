@@ -50,11 +50,18 @@ struct vb_udp *vb_wire_udp(struct vb_engine *engine);
 /** vb_wire_forked() - In the child: the sockets are the parent's */
 void vb_wire_forked(struct vb_engine *engine);
 
-/** vb_wire_receive() - Take packets off the sockets and run what they bring
- * @patient: Where another thread is at it, wait for it: the engine's thread would be woken again
- *           and again. A poller returns at once
+/** vb_wire_readable() - A descriptor that the engine's thread watches has become readable
+ * @fd:     Perhaps one of the wire's: the next vb_wire_receive() of the thread looks at it
+ * Context: engine's thread
  */
-void vb_wire_receive(struct vb_engine *engine, bool patient);
+void vb_wire_readable(struct vb_engine *engine, int fd);
+
+/** vb_wire_receive() - Take packets off the sockets and run what they bring
+ * @thread: The engine's: it looks at what is readable, and waits for another that is at it, or it
+ *          would be woken again and again. A poller looks where something came just now, since it
+ *          costs a system call each, and returns at once where another is at it
+ */
+void vb_wire_receive(struct vb_engine *engine, bool thread);
 
 /** vb_wire_begin() - Packets of one path that are to leave together
  * Return:  the burst, to be ended by vb_wire_end(); NULL where nothing can be sent

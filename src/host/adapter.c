@@ -415,15 +415,16 @@ struct vb_mbx_cq *vb_adapter_mbx_cq(struct vb_adapter *a, uint32_t index)
 	return row(a, VB_TABLE_MCQ, a->pub->mcq_chunk, index, sizeof(struct vb_mbx_cq));
 }
 
-void vb_adapter_drain_doorbell(struct vb_adapter *a)
+void vb_adapter_drain_doorbell(struct vb_adapter *a, bool rang)
 {
 	char bytes[4096];
 	int most = 64; /* a peer that keeps writing must not keep us here */
 	ssize_t got;
 
-	do {
+	while (rang && most--) {
 		got = read(a->doorbell_fd, bytes, sizeof(bytes));
-	} while (most-- && (got == sizeof(bytes) || (got < 0 && errno == EINTR)));
+		rang = got == sizeof(bytes) || (got < 0 && errno == EINTR);
+	}
 	atomic_fetch_add(&a->own_turn, 1);
 	atomic_fetch_add(&a->pub->doorbell_turn, 1);
 }

@@ -192,10 +192,11 @@ bool vb_adapter_index(const struct vb_adapter *a, uint32_t number, uint32_t *ind
 int vb_adapter_block_socket(const struct vb_adapter *a, uint32_t ordinal);
 
 /** vb_adapter_drain_doorbell() - The engine woke up: forget who rang
+ * @rang:   Whether the doorbell is readable; where it is not, who rings now rings anew all the same
  * Context: engine thread, before it looks for work: what a peer published before a ring
  *          that is drained here is seen by the look that follows
  */
-void vb_adapter_drain_doorbell(struct vb_adapter *a);
+void vb_adapter_drain_doorbell(struct vb_adapter *a, bool rang);
 
 /** vb_adapter_ring() - Wake our own engine; a write is skipped while one is pending */
 void vb_adapter_ring(struct vb_adapter *a);

@@ -321,7 +321,7 @@ static void the_doorbell_rings_once_a_turn(void **state)
 			vb_adapter_ring(a);
 		assert_int_equal(vb_peer_ring(a->self), 0);
 		assert_int_equal(read(a->doorbell_fd, bytes, sizeof(bytes)), 1);
-		vb_adapter_drain_doorbell(a);
+		vb_adapter_drain_doorbell(a, true);
 		assert_int_equal(read(a->doorbell_fd, bytes, sizeof(bytes)), -1);
 	}
 	vb_adapter_close(a);

@@ -171,7 +171,7 @@ static inline void owner_command(struct owner *o, char command)
 		break;
 	case 'b': /* was the bell rung? */
 		poll(&bell, 1, -1);
-		vb_adapter_drain_doorbell(o->a);
+		vb_adapter_drain_doorbell(o->a, true);
 		say("b", 1);
 		break;
 	case 'e': /* read an event */

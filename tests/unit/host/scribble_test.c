@@ -215,7 +215,7 @@ static void an_owner_full_of_garbage(void **state)
 		assert_true(place);
 		vb_adapter_free_mbx(a, place, 1000, 64);
 		vb_adapter_ring(a);
-		vb_adapter_drain_doorbell(a);
+		vb_adapter_drain_doorbell(a, true);
 		vb_access_end(a, vb_access_begin(a, a->self, number, 5));
 		vb_adapter_free_index(a, VB_NUMBER_QP, index);
 		look_at_rows(a->self, number, index);
