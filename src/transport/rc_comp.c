@@ -87,6 +87,16 @@ static bool acknowledge(const struct answer *a, struct vb_psn end)
 	return vb_psn_eq(limit, end);
 }
 
+static void send_again(const struct answer *a)
+{
+	struct vb_rc_sq *sq = a->sq;
+
+	sq->gone_back = true;
+	vb_rc_window_lost(&sq->window, sq->sent);
+	vb_rc_sq_disarm(sq);
+	vb_rc_sq_go_back(sq, a->ring);
+}
+
 /* A packet or response was lost: send again from una, once per gap. */
 static enum vb_verdict again(const struct answer *a, enum vb_verdict verdict)
 {
@@ -98,10 +108,7 @@ static enum vb_verdict again(const struct answer *a, enum vb_verdict verdict)
 		vb_rc_sq_fail(sq, VB_WC_RETRY_EXC_ERR);
 		return verdict;
 	}
-	sq->gone_back = true;
-	vb_rc_window_lost(&sq->window, sq->sent);
-	vb_rc_sq_disarm(sq);
-	vb_rc_sq_go_back(sq, a->ring);
+	send_again(a);
 	return verdict;
 }
 
@@ -122,10 +129,11 @@ static enum vb_verdict on_ack(const struct answer *a)
 	if (!whole)
 		return again(a, VB_V_ACK_EARLY);
 	/* Only the probe is new to the peer: what followed had been there before, and is lost. A
-	 * peer that was merely away acknowledges more. */
+	 * peer that was merely away acknowledges more, unless packet by packet: it may be one, and
+	 * so no retry is spent. */
 	if (sq->probes < probes && vb_psn_before(sq->una, sq->probe_end) &&
-	    vb_psn_eq(sq->una, vb_psn_add(probed, 1)))
-		return again(a, VB_V_ACCEPTED);
+	    vb_psn_eq(sq->una, vb_psn_add(probed, 1)) && !sq->gone_back && !sq->rnr_wait)
+		send_again(a);
 	return VB_V_ACCEPTED;
 }
 
@@ -286,6 +294,8 @@ enum vb_verdict vb_rc_comp_packet(struct vb_rc_sq *sq, const struct vb_rc_wqe *r
 
 	if (!a.op || a.op->service != VB_SVC_RC || vb_op_is_request(a.op))
 		return VB_V_DROP_MALFORMED;
+	if (sq->attr.service != VB_SVC_RC)
+		return VB_V_DROP_TYPE;
 	if (sq->state == VB_SQ_ERR)
 		return VB_V_DROP_STATE;
 	if ((v = vb_rc_check_peer(qp, src)))

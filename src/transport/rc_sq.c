@@ -14,6 +14,18 @@ void vb_rc_sq_init(struct vb_rc_sq *sq, const struct vb_rc_sq_attr *attr)
 	vb_rc_window_init(&sq->window, attr->window);
 }
 
+void vb_rc_sq_retune(struct vb_rc_sq *sq, uint8_t max_rd_atomic, uint8_t timeout, uint8_t retry_cnt,
+		     uint8_t rnr_retry)
+{
+	struct vb_rc_sq_attr *attr = &sq->attr;
+
+	attr->max_rd_atomic = max_rd_atomic;
+	attr->timeout = timeout;
+	attr->retry_cnt = retry_cnt;
+	attr->rnr_retry = rnr_retry;
+	vb_rc_budget_init(&sq->budget, timeout, retry_cnt, rnr_retry);
+}
+
 void vb_rc_sq_posted(struct vb_rc_sq *sq)
 {
 	assert(sq->tail - sq->head <= sq->attr.ring_mask);

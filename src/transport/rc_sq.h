@@ -127,6 +127,10 @@ static inline bool vb_rc_takes_receive(const struct vb_rc_wqe *wqe)
 /** vb_rc_sq_init() - An empty send queue in RTS */
 void vb_rc_sq_init(struct vb_rc_sq *sq, const struct vb_rc_sq_attr *attr);
 
+/** vb_rc_sq_retune() - Other attributes, while the queue is drained; codes as in ibv_qp_attr */
+void vb_rc_sq_retune(struct vb_rc_sq *sq, uint8_t max_rd_atomic, uint8_t timeout, uint8_t retry_cnt,
+		     uint8_t rnr_retry);
+
 /** vb_rc_sq_posted() - The caller filled the entry at tail
  * Return:  nothing; the ring must have had room: tail - head <= ring_mask
  */

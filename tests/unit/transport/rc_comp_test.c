@@ -48,6 +48,11 @@ static void test_not_for_it(void **state)
 	assert_int_equal(bed_ack(&bed, 0, VB_AETH_ACK, 31), VB_V_DROP_PEER);
 	assert_int_equal(bed.sq.head, 0);
 	bed.src.gid[3]--;
+	/* A UC queue obeys nobody. */
+	bed.sq.attr.service = VB_SVC_UC;
+	assert_int_equal(bed_ack(&bed, 0, VB_AETH_NAK, VB_NAK_REM_ACCESS), VB_V_DROP_TYPE);
+	assert_int_equal(bed.sq.state, VB_SQ_RTS);
+	bed.sq.attr.service = VB_SVC_RC;
 	vb_rc_sq_fail(&bed.sq, VB_WC_WR_FLUSH_ERR);
 	assert_int_equal(bed_ack(&bed, 0, VB_AETH_ACK, 31), VB_V_DROP_STATE);
 }

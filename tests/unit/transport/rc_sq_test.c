@@ -95,6 +95,35 @@ static void test_probes(void **state)
 	assert_int_equal(bed.sq.window.size, window / 2);
 }
 
+/* Or the peer was away, and acknowledges packet by packet: without retries it lives on. */
+static void test_probe_spends_no_retry(void **state)
+{
+	bed_init(&bed);
+	bed.sq.budget.retry_cnt = bed.sq.budget.retry_left = 0;
+	bed_post(&bed, VB_MSG_WRITE, 4 * BED_MTU);
+	bed_run(&bed, 100);
+	expect_probe(BED_NOW + BED_ACK / 16, 0);
+	for (uint32_t i = 0; i < 4; i++) {
+		assert_int_equal(bed_ack(&bed, i, VB_AETH_ACK, 31), VB_V_ACCEPTED);
+		assert_int_equal(bed.sq.state, VB_SQ_RTS);
+	}
+	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_SUCCESS);
+}
+
+static void test_retune(void **state)
+{
+	bed_init(&bed);
+	vb_rc_sq_retune(&bed.sq, 1, 11, 0, 7);
+	assert_int_equal(bed.sq.attr.max_rd_atomic, 1);
+	bed_post(&bed, VB_MSG_SEND, 1);
+	bed_run(&bed, 100);
+	assert_int_equal(bed.sq.deadline_ns, BED_NOW + 2 * BED_ACK);
+	bed.now = bed.sq.deadline_ns;
+	vb_rc_sq_timer(&bed.sq, bed.ring, bed.now);
+	bed_run(&bed, 100);
+	assert_int_equal(bed_sent(&bed, 0)->status, VB_WC_RETRY_EXC_ERR);
+}
+
 /* With a known round trip the probe comes soon; none without a timer. */
 static void test_probe_times(void **state)
 {
@@ -275,6 +304,8 @@ int main(void)
 		cmocka_unit_test(test_timeouts),
 		cmocka_unit_test(test_no_timer),
 		cmocka_unit_test(test_probes),
+		cmocka_unit_test(test_probe_spends_no_retry),
+		cmocka_unit_test(test_retune),
 		cmocka_unit_test(test_probe_times),
 		cmocka_unit_test(test_probe_without_room),
 		cmocka_unit_test(test_late_answer),
