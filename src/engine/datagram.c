@@ -3,6 +3,7 @@
 #include "engine/datagram.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <netinet/ip.h>
 #include <string.h>
 
@@ -87,13 +88,18 @@ static enum vb_wc_status check(const struct vb_qp *qp, const struct vb_swqe *wqe
 static void by_packet(struct vb_engine *engine, const struct vb_qp *qp, const struct vb_swqe *wqe,
 		      const struct vb_local_request *request, struct vb_msg_result *res)
 {
+	int err;
+
 	res->again_ns = vb_wire_again_ns(engine);
 	if (!res->again_ns && !wqe->path.outside)
 		res->again_ns = vb_wire_again_inside_ns(engine, wqe->remote_qpn);
+	err = res->again_ns ? 0 : vb_wire_datagram(engine, qp, wqe, request);
 	if (res->again_ns)
 		res->verdict = VB_V_DROP_BUSY;
-	else if (!vb_wire_datagram(engine, qp, wqe, request))
+	else if (!err)
 		res->verdict = VB_V_ACCEPTED;
+	else if (err == -EFAULT)
+		res->verdict = VB_V_LOCAL_PROT;
 	res->as_packet = true;
 }
 

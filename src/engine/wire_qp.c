@@ -429,6 +429,7 @@ static void pump(struct turn *t)
 		vb_engine_wake_at(t->engine, t->qp, vb_rc_sq_next_ns(&t->w->sq));
 	if (t->failed && atomic_load(&t->qp->state) != IBV_QPS_ERR) {
 		vb_explain_responder(t->qp, t->verdict);
+		vb_stat_add(t->engine->adapter, VB_STAT_RESP_ERROR, 1);
 		vb_requester_error(t->engine, t->qp);
 	}
 }
@@ -515,10 +516,11 @@ static enum vb_verdict respond(struct turn *t, const struct vb_packet *pkt,
 }
 
 /* Where the ICRC was solved for an unknown identification, half of it is left to detect damage
- * (wire/icrc.h). A peer whose identifications are known needs no such leniency. */
+ * (wire/icrc.h). A peer whose identifications are known needs no such leniency: they are places in
+ * a buffer of the sender's, of which the receiver's kernel makes other buffers, or none. */
 static bool believable(struct vb_wire_qp *w, const struct vb_udp_datagram *d)
 {
-	bool known = !d->flow.ip_id || d->flow.ip_id == d->index;
+	bool known = d->flow.ip_id < VB_UDP_SEGMENTS;
 
 	if (!known && w->plain == PLAIN)
 		return false;
@@ -572,6 +574,30 @@ static void on_cnp(struct turn *t, bool from_peer)
 		vb_rc_sq_marked(&t->w->sq);
 }
 
+/* From the QP's peer to the QP's address, and undamaged. */
+static bool is_ours(struct vb_engine *engine, const struct vb_qp *qp,
+		    const struct vb_udp_datagram *d)
+{
+	struct vb_wire_qp *w = qp->wire;
+
+	if (memcmp(d->dest_gid, qp->own_gid.raw, sizeof(d->dest_gid)) != 0 ||
+	    vb_wire_silent(engine, w->path.dest_gid, qp->attr.dest_qp_num))
+		return false;
+	if (believable(w, d))
+		return true;
+	vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
+	return false;
+}
+
+/* What those before it left to do waited for this packet, which has nothing to say. */
+static void pass_over(struct vb_engine *engine, struct vb_qp *qp)
+{
+	struct turn t;
+
+	begin(&t, engine, qp);
+	pump(&t);
+}
+
 static bool is_marked(const struct vb_qp *qp, const struct vb_udp_datagram *d)
 {
 	return (d->traffic_class & ECN_MASK) == ECN_CE && qp->ibv.qp_type == IBV_QPT_RC;
@@ -589,13 +615,11 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 
 	if (qp->ibv.qp_type == IBV_QPT_UD)
 		vb_wire_datagram_packet(engine, qp, pkt, d);
-	/* To another address of ours: not to this QP. */
-	if (!w || !op || memcmp(d->dest_gid, qp->own_gid.raw, sizeof(d->dest_gid)) != 0)
+	if (!w || !op)
 		return;
-	if (vb_wire_silent(engine, w->path.dest_gid, qp->attr.dest_qp_num))
-		return;
-	if (!believable(w, d)) {
-		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
+	if (!is_ours(engine, qp, d)) {
+		if (!more)
+			pass_over(engine, qp);
 		return;
 	}
 	begin(&t, engine, qp);
@@ -620,6 +644,9 @@ void vb_wire_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_
 	carry_out(&t, &out);
 	if (!more || t.failed)
 		pump(&t);
+	/* Who runs the QP says that it is drained. */
+	if (atomic_load(&qp->state) == IBV_QPS_SQD && !vb_rc_sq_in_flight(&w->sq))
+		vb_engine_wake_at(engine, qp, 0);
 }
 
 /* ---- States ---- */
@@ -631,10 +658,8 @@ static uint32_t window(uint32_t mtu)
 	return packets < 4 ? 4 : packets;
 }
 
-static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp *w)
+static void set_path(const struct vb_qp *qp, struct vb_wire_qp *w)
 {
-	struct turn t;
-
 	memcpy(w->path.own_gid, qp->own_gid.raw, 16);
 	memcpy(w->path.dest_gid, qp->attr.ah_attr.grh.dgid.raw, 16);
 	w->path.ifindex = vb_context_of(qp->ibv.context)->device->ifindex;
@@ -645,6 +670,13 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	w->path.hop_limit = qp->attr.ah_attr.grh.hop_limit;
 	w->path.flow = qp->ibv.qp_num ^ qp->attr.dest_qp_num << 8;
 	w->path.flow_label = qp->attr.ah_attr.grh.flow_label;
+}
+
+static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp *w)
+{
+	struct turn t;
+
+	set_path(qp, w);
 	vb_wire_anew(engine, w->path.dest_gid, qp->attr.dest_qp_num);
 	begin(&t, engine, qp);
 	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
@@ -652,6 +684,22 @@ static void to_rtr(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp
 	w->peer.msn = 0;
 	vb_rc_sq_disarm(&w->sq); /* there is no send queue before RTS */
 	vb_rc_resp_init(&w->resp);
+}
+
+/* What may change while the send queue is drained. */
+static void while_drained(struct vb_engine *engine, struct vb_qp *qp, struct vb_wire_qp *w)
+{
+	struct vb_psn epsn = w->peer.epsn;
+	uint32_t msn = w->peer.msn;
+	struct turn t;
+
+	set_path(qp, w);
+	begin(&t, engine, qp);
+	vb_target_describe(&t.call, qp->ibv.qp_num, &w->peer);
+	w->peer.epsn = epsn;
+	w->peer.msn = msn;
+	vb_rc_sq_retune(&w->sq, qp->attr.max_rd_atomic, qp->attr.timeout, qp->attr.retry_cnt,
+			qp->attr.rnr_retry);
 }
 
 /* @psn: Of the first packet */
@@ -704,6 +752,8 @@ void vb_wire_connect(struct vb_engine *engine, struct vb_qp *qp, int to)
 		to_rts(qp, qp->wire, vb_psn(qp->attr.sq_psn));
 	} else if (to == IBV_QPS_RTS && qp->wire && atomic_load(&qp->state) == IBV_QPS_SQE) {
 		to_rts(qp, qp->wire, qp->wire->sq.next);
+	} else if (to == IBV_QPS_SQD && qp->wire && atomic_load(&qp->state) == IBV_QPS_SQD) {
+		while_drained(engine, qp, qp->wire);
 	}
 }
 

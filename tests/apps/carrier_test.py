@@ -11,14 +11,14 @@ import time
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
 import netns
 
-WHOLE = ("ah", "content", "device", "domain", "memory", "modify", "query", "strict", "teardown",
+WHOLE = ("ah", "content", "device", "domain", "memory", "modify", "query", "sqd", "strict", "teardown",
          "rdmacm.bind", "rdmacm.connect", "rdmacm.event", "rdmacm.params", "rdmacm.sync",
          "rdmacm.threads", "rdmacm.ud", "rdmacm.wrong")
 PARTS = {
     "mcast": ("rules", "limits", "group_v4", "group_v6", "own_copies", "come_and_go", "two_groups"),
     "errors": ("all_faults", "one_process", "two_processes", "write_imm_access", "empty_messages",
                "silence", "late_peer", "rnr", "after_error", "killed_peer"),
-    "ud": ("headers", "qkeys", "solicited"),
+    "ud": ("headers", "qkeys", "sender_errors", "absent_memory", "solicited"),
     "uc": ("receive_errors", "sender_errors", "send_ops"),
 }
 # One packet, or buffer of packets, in a hundred is lost on its way in.

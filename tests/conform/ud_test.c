@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* UD: what a datagram brings along, who may send it, what becomes of those nobody takes. */
+#include <sys/mman.h>
+
 #include "lib/ud_bed.h"
 
 /* ---- Contents ---- */
@@ -410,6 +412,28 @@ static void sender_errors(void *arg)
 }
 CASE_IN_CHILD(sender_errors)
 
+/* From on-demand memory that is not there. */
+static void absent_memory(void *arg)
+{
+	void *none = mmap(NULL, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct ibv_sge sge = {.addr = (uintptr_t)none, .length = 8};
+	struct ibv_mr *mr;
+	struct ibv_wc wc;
+
+	open_up();
+	mr = ibv_reg_mr(end.pd, none, 4096, IBV_ACCESS_ON_DEMAND);
+	CHECK(none != MAP_FAILED && mr);
+	sge.lkey = mr->lkey;
+	recv_slot(0, 128);
+	CHECK(post_ud(&end, IBV_WR_SEND, 3, &sge, 1, self, end.qp->qp_num, MANY_QKEY, 0) == 0);
+	wait_wc(end.send_cq, &wc);
+	CHECK(wc.wr_id == 3 && wc.status == IBV_WC_LOC_PROT_ERR);
+	CHECK(state() == IBV_QPS_SQE && no_wc(end.recv_cq));
+	CHECK(!ibv_dereg_mr(mr) && !munmap(none, 4096));
+	close_end();
+}
+CASE_IN_CHILD(absent_memory)
+
 /* A receive whose buffer is not ours to write: the receiver's QP ends, the sender's does not. */
 static void receive_error(void *arg)
 {
@@ -641,7 +665,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_qkeys),	      cmocka_unit_test(test_sender_errors),
 		cmocka_unit_test(test_receive_error), cmocka_unit_test(test_many_processes),
 		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_scarce),
-		cmocka_unit_test(test_waited_for),
+		cmocka_unit_test(test_waited_for),    cmocka_unit_test(test_absent_memory),
 	};
 
 	many_main(argc, argv);
