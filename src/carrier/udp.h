@@ -150,6 +150,7 @@ struct vb_udp_datagram {
 	uint16_t index;	     /* in the buffer it came in */
 	uint32_t flow_label; /* IPv6 */
 	uint32_t len;
+	bool intact;	      /* the ICRC is right, says vb_udp_parse() */
 	const uint8_t *bytes; /* BTH to ICRC */
 };
 
@@ -262,7 +263,7 @@ uint32_t vb_udp_split(const struct vb_udp_datagram *like, const uint8_t *bytes, 
 		      uint32_t segment, struct vb_udp_datagram *to);
 
 /** vb_udp_parse() - Check the ICRC and decode
- * @d:      flow.ip_id becomes the identification that the ICRC covers
+ * @d:      flow.ip_id becomes the identification that the ICRC covers; intact is set
  * @pkt:    Filled where good; its payload points into the datagram's bytes
  * Return:  false: wrong ICRC or not a packet of ours; to be dropped
  */

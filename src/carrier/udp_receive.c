@@ -234,6 +234,6 @@ static bool icrc_good(struct vb_udp_datagram *d)
 
 bool vb_udp_parse(struct vb_udp_datagram *d, struct vb_packet *pkt)
 {
-	return d->len <= VB_UDP_BYTES && icrc_good(d) &&
-	       vb_packet_parse(d->bytes, d->len, pkt) == VB_PARSE_OK;
+	d->intact = d->len <= VB_UDP_BYTES && icrc_good(d);
+	return d->intact && vb_packet_parse(d->bytes, d->len, pkt) == VB_PARSE_OK;
 }

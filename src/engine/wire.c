@@ -484,7 +484,8 @@ static void find(struct vb_engine *engine, struct vb_udp_datagram *d, struct fou
 	found->other_block = 0;
 	found->manage = found->group = false;
 	if (!vb_udp_parse(d, &found->pkt)) {
-		vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
+		vb_stat_add(engine->adapter, d->intact ? VB_STAT_MALFORMED : VB_STAT_ICRC_ERRORS,
+			    1);
 		return;
 	}
 	if (d->flow.ip_id && d->flow.ip_id != d->index)

@@ -69,7 +69,7 @@ static const struct name port[] = {
 	{"multicast_xmit_packets", NEVER, 0},
 	{"port_rcv_constraint_errors", NEVER, 0},
 	{"port_rcv_data", VB_STAT_LOCAL_BYTES | QUARTERS, VB_STAT_RCVD_BYTES},
-	{"port_rcv_errors", NEVER, 0},
+	{"port_rcv_errors", VB_STAT_ICRC_ERRORS, VB_STAT_MALFORMED},
 	{"port_rcv_packets", VB_STAT_LOCAL_PKTS, VB_STAT_RCVD_PKTS},
 	{"port_rcv_remote_physical_errors", NEVER, 0},
 	{"port_rcv_switch_relay_errors", NEVER, 0},

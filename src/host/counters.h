@@ -37,6 +37,7 @@ enum vb_stat {
 	VB_STAT_REM_INVALID,	/* invalid request errors seen by requesters */
 	VB_STAT_REQ_ERROR,	/* requests completed in error, flushes not counted */
 	VB_STAT_REQ_FLUSHED,
+	VB_STAT_MALFORMED,    /* packets with a right ICRC that are none of the protocol */
 	VB_STAT_RESP_ERROR,   /* responders that failed */
 	VB_STAT_RESP_FLUSHED, /* receives flushed */
 	VB_STAT_RESP_LENGTH,  /* receives too short */

@@ -2,15 +2,19 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """Counters as files, after programs whose packets are known: within the host and between hosts."""
 import os
+import subprocess
 import sys
+import time
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "lib"))
+import cmpairs
 import hosts
 import netns
 import pairs
+import roce
 
 pairs.need("ibv_asyncwatch", "ibv_rc_pingpong", "ibv_uc_pingpong", "ibv_ud_pingpong",
-           "ib_read_lat", "ib_write_bw", "ib_atomic_lat")
+           "ib_read_lat", "ib_write_bw", "ib_atomic_lat", "rping")
 netns.need()
 failed = 0
 
@@ -67,6 +71,21 @@ with netns.Link() as link:
         check("RC within the host", one.grown(), sent_pkts=120, rcvd_pkts=120, rdma_sends=40,
               rdma_recvs=40, port_xmit_data=20480)
         check("the other host", two.grown(), sent_pkts=0, rcvd_pkts=0)
+        # What is damaged, and what is whole and no packet.
+        server = cmpairs.End(["rping", "-s", "-P"], link.names[0])
+        while not cmpairs.listens(link.names[0], cmpairs.TCP, 7174):
+            time.sleep(0.02)
+        one.grown()
+        bad = [roce.packet("10.77.0.2", "10.77.0.1", opcode, 5).hex() for opcode in (0xff, 0x3f)]
+        bad.append(bad[0][:-2] + f"{int(bad[0][-2:], 16) ^ 1:02x}")
+        subprocess.run(["ip", "netns", "exec", link.names[1], sys.executable, "-c", roce.SEND,
+                        "10.77.0.2", "10.77.0.1", *bad], check=True)
+        got = one.grown()
+        while got["port_rcv_errors"] < 3 and server.child.poll() is None:
+            time.sleep(0.02)
+            got = {name: got[name] + more for name, more in one.grown().items()}
+        check("bad packets", got, port_rcv_errors=3, rx_icrc_encapsulated=1, rcvd_pkts=0)
+        server.kill()
     finally:
         one.close()
         two.close()

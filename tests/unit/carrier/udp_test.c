@@ -314,7 +314,7 @@ static void garbage(void *arg)
 		memcpy(bad, whole, sizeof(bad));
 		bad[bit / 8] ^= (uint8_t)(1 << bit % 8);
 		flipped.bytes = bad;
-		CHECK(!vb_udp_parse(&flipped, &back));
+		CHECK(!vb_udp_parse(&flipped, &back) && !flipped.intact);
 	}
 	for (uint32_t len = 0; len < good.len; len++) {
 		struct vb_udp_datagram cut = good;
