@@ -199,6 +199,16 @@ static bool find_queue(struct vb_target_call *c)
 	return c->rq && c->head;
 }
 
+bool vb_target_used_up(struct vb_target_call *c)
+{
+	uint64_t head;
+
+	if (!c->row.rq_size || !find_queue(c))
+		return false;
+	head = atomic_load(c->head);
+	return head && head >= atomic_load_explicit(&c->rq->posted, memory_order_acquire);
+}
+
 static enum vb_take env_take_recv(void *ctx, struct vb_recv *out)
 {
 	struct vb_target_call *c = ctx;

@@ -76,6 +76,11 @@ bool vb_target_read(struct vb_target_call *c, uint32_t qpn);
 /** vb_target_describe() - The attributes of the QP read, as the responders want them */
 void vb_target_describe(const struct vb_target_call *c, uint32_t qpn, struct vb_resp_qp *qp);
 
+/** vb_target_used_up() - Whether the receives are used up of a queue that has taken messages
+ * @c:      After vb_target_read()
+ */
+bool vb_target_used_up(struct vb_target_call *c);
+
 /** vb_target_resume() - Go on with a receive that an earlier packet of the message took
  * @recv:   As take_recv() gave it
  * Context: after vb_target_read()

@@ -12,6 +12,9 @@
 #include "engine/wire.h"
 #include "host/liveness.h"
 
+/* Between two looks whether a receive was posted that a packet waits for. */
+#define LATE_MS 1
+
 void vb_thread_set_timer(int fd, uint64_t at)
 {
 	struct itimerspec spec = {0};
@@ -78,7 +81,8 @@ static void *thread_main(void *arg)
 	vb_liveness_engine_start(engine->adapter);
 	while (!atomic_load(&engine->stop)) {
 		arm_timer(engine);
-		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]), -1);
+		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]),
+			       vb_wire_waits(engine) ? LATE_MS : -1);
 		if (n < 0)
 			continue;
 		awake(engine, events, n);

@@ -20,6 +20,7 @@
 #include "engine/requester.h"
 #include "engine/wire_faults.h"
 #include "engine/wire_hand.h"
+#include "engine/wire_late.h"
 #include "engine/wire_steer.h"
 #include "host/counters.h"
 #include "host/registry.h"
@@ -63,6 +64,7 @@ struct vb_wire {
 	uint64_t ns_per_kib; /* 0: no pace */
 	struct vb_pcap pcap;
 	struct vb_hand *hand;
+	struct vb_late *late;
 	struct vb_wire_faults *faults; /* NULL: none */
 	int faults_timer;
 	struct vb_udp_burst *bursts; /* that nobody fills, under send_lock */
@@ -116,9 +118,15 @@ static int open_wire(struct vb_engine *engine)
 	uint64_t pace;
 	int timer;
 
-	if (wire)
+	if (wire) {
 		wire->hand = vb_hand_open(engine);
-	if (!wire || !wire->hand) {
+		wire->late = vb_late_open();
+	}
+	if (!wire || !wire->hand || !wire->late) {
+		if (wire && wire->hand)
+			vb_hand_close(wire->hand);
+		if (wire)
+			vb_late_close(wire->late);
 		free(wire);
 		return -ENOMEM;
 	}
@@ -532,6 +540,14 @@ static bool steered_wrong(struct vb_engine *engine, const struct found *found)
 	       !vb_registry_block(&engine->adapter->registry, found->other_block, &slot, &ordinal);
 }
 
+static void run_packet(struct vb_engine *engine, struct vb_qp *qp, const struct vb_packet *pkt,
+		       const struct vb_udp_datagram *d, bool more)
+{
+	vb_requester_hold(qp);
+	vb_wire_packet(engine, qp, pkt, d, more);
+	vb_requester_release(engine, qp);
+}
+
 /* Inside a grace section: the QPs stay. */
 static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, uint32_t n,
 			  bool may_hand_over)
@@ -563,9 +579,8 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 			continue;
 		vb_stat_add(engine->adapter, VB_STAT_RCVD_PKTS, 1);
 		vb_stat_add(engine->adapter, VB_STAT_RCVD_BYTES, found[i].pkt.payload_len);
-		vb_requester_hold(found[i].qp);
-		vb_wire_packet(engine, found[i].qp, &found[i].pkt, &d[i], more);
-		vb_requester_release(engine, found[i].qp);
+		if (!vb_late_keep(wire->late, engine, found[i].qp, &found[i].pkt, &d[i]))
+			run_packet(engine, found[i].qp, &found[i].pkt, &d[i], more);
 	}
 }
 
@@ -629,6 +644,7 @@ void vb_wire_close(struct vb_engine *engine)
 	vb_pcap_close(&wire->pcap);
 	vb_wire_faults_close(wire->faults);
 	vb_hand_close(wire->hand);
+	vb_late_close(wire->late);
 	pthread_mutex_destroy(&wire->send_lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	free(wire);
@@ -741,6 +757,24 @@ static bool receive_from(struct vb_engine *engine, struct vb_wire *wire, int fro
 	return more;
 }
 
+static void run_late(struct vb_engine *engine, struct vb_wire *wire)
+{
+	uint32_t token;
+
+	if (!vb_late_any(wire->late))
+		return;
+	token = vb_grace_enter(&engine->grace);
+	vb_late_due(wire->late, engine, run_packet);
+	vb_grace_leave(&engine->grace, token);
+}
+
+bool vb_wire_waits(struct vb_engine *engine)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	return wire && vb_late_any(wire->late);
+}
+
 void vb_wire_receive(struct vb_engine *engine, bool thread)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
@@ -754,15 +788,17 @@ void vb_wire_receive(struct vb_engine *engine, bool thread)
 	if (thread)
 		look_for_port(engine, wire);
 	set = sources(engine, wire, thread);
-	if (!set)
+	if (!set && !vb_late_any(wire->late))
 		return;
 	if (thread)
 		pthread_mutex_lock(&wire->receive_lock);
 	else if (pthread_mutex_trylock(&wire->receive_lock))
 		return;
+	run_late(engine, wire);
 	for (int i = 0; i < GOES && set; i++)
 		for (int from = 0; from < SOURCES; from++)
 			if (set >> from & 1 && !receive_from(engine, wire, from))
 				set &= ~(1u << from);
+	run_late(engine, wire);
 	pthread_mutex_unlock(&wire->receive_lock);
 }

@@ -18,8 +18,8 @@ PARTS = {
     "mcast": ("rules", "limits", "group_v4", "group_v6", "own_copies", "come_and_go", "two_groups"),
     "errors": ("all_faults", "one_process", "two_processes", "write_imm_access", "empty_messages",
                "silence", "late_peer", "rnr", "after_error", "killed_peer"),
-    "ud": ("headers", "qkeys", "sender_errors", "absent_memory", "solicited"),
-    "uc": ("receive_errors", "sender_errors", "send_ops"),
+    "ud": ("headers", "late_receives", "qkeys", "sender_errors", "absent_memory", "solicited"),
+    "uc": ("late_receives", "receive_errors", "sender_errors", "send_ops"),
 }
 # One packet, or buffer of packets, in a hundred is lost on its way in.
 LOSS = """

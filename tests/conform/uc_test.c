@@ -130,6 +130,53 @@ static void contents(void *arg)
 }
 CASE_IN_CHILD(contents)
 
+static void expect_bytes(uint64_t wr_id, uint32_t bytes)
+{
+	struct ibv_wc wc;
+
+	wait_wc(b.recv_cq, &wc);
+	CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == wr_id && wc.byte_len == bytes);
+}
+
+/* Messages that come before their receives, of one packet and of several, wait a moment for them
+ * and stay in order; what was sent to a connection that ended is not for the next one. */
+static void late_receives(void *arg)
+{
+	const enum ibv_wr_opcode opcodes[] = {IBV_WR_SEND, IBV_WR_RDMA_WRITE_WITH_IMM,
+					      IBV_WR_SEND_WITH_IMM};
+	struct ibv_sge sge;
+
+	open_up();
+	sge = sge_of(&in, BIG);
+	CHECK(post_recv(&b, 0, &sge, 1) == 0);
+	send_ok(IBV_WR_SEND, 8);
+	expect_bytes(0, 8);
+	for (uint32_t round = 1; round <= 30; round++) {
+		for (uint32_t i = 0; i < 3; i++)
+			post(opcodes[i], 100 * round * (i + 1), in.mr->rkey);
+		for (int i = 0; i < 100; i++)
+			CHECK(no_wc(b.recv_cq));
+		for (uint32_t i = 0; i < 3; i++)
+			CHECK(post_recv(&b, i, &sge, 1) == 0);
+		for (uint32_t i = 0; i < 3; i++) {
+			expect_bytes(i, 100 * round * (i + 1));
+			sent(IBV_WC_SUCCESS);
+		}
+	}
+	post(IBV_WR_SEND, 5000, 0);
+	for (int i = 0; i < 100; i++)
+		CHECK(no_wc(b.recv_cq));
+	CHECK(end_state(&a, IBV_QPS_RESET) == 0 && end_state(&b, IBV_QPS_RESET) == 0);
+	while (!no_wc(a.send_cq))
+		;
+	connect_ends();
+	CHECK(post_recv(&b, 1, &sge, 1) == 0);
+	send_ok(IBV_WR_SEND, 6000);
+	expect_bytes(1, 6000);
+	close_ends();
+}
+CASE_IN_CHILD(late_receives)
+
 /* A sender on another host has completed before its message is here. */
 static void wait_number(const uint8_t *there, uint32_t number, uint32_t size)
 {
@@ -397,7 +444,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_contents),      cmocka_unit_test(test_two_processes),
 		cmocka_unit_test(test_dropped),	      cmocka_unit_test(test_not_ready),
 		cmocka_unit_test(test_stranger),      cmocka_unit_test(test_receive_errors),
-		cmocka_unit_test(test_sender_errors), cmocka_unit_test(test_send_ops),
+		cmocka_unit_test(test_late_receives), cmocka_unit_test(test_sender_errors),
+		cmocka_unit_test(test_send_ops),
 	};
 
 	many_main(argc, argv);

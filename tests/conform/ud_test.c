@@ -656,6 +656,39 @@ static void waited_for(void *arg)
 }
 CASE_IN_CHILD(waited_for)
 
+/* Datagrams that come before their receives wait a moment for them and stay in order. */
+static void late_receives(void *arg)
+{
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+
+	open_up();
+	sge = slots_sge(&in, 63);
+	recv_slot(0, 128);
+	send_ok(8, end.qp->qp_num, MANY_QKEY);
+	wait_wc(end.recv_cq, &wc);
+	for (uint32_t round = 0; round < 100; round++) {
+		for (uint32_t i = 0; i < 4; i++) {
+			sge.length = 8 + i;
+			CHECK(post_ud(&end, IBV_WR_SEND, 7, &sge, 1, self, end.qp->qp_num,
+				      MANY_QKEY, IBV_SEND_SIGNALED) == 0);
+		}
+		for (int i = 0; i < 100; i++)
+			CHECK(no_wc(end.recv_cq));
+		for (uint32_t i = 0; i < 4; i++)
+			recv_slot(i, 128);
+		for (uint32_t i = 0; i < 4; i++) {
+			wait_wc(end.recv_cq, &wc);
+			CHECK(wc.status == IBV_WC_SUCCESS && wc.wr_id == i);
+			CHECK(wc.byte_len == 40 + 8 + i);
+			wait_wc(end.send_cq, &wc);
+			CHECK(wc.status == IBV_WC_SUCCESS);
+		}
+	}
+	close_end();
+}
+CASE_IN_CHILD(late_receives)
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -665,7 +698,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(test_qkeys),	      cmocka_unit_test(test_sender_errors),
 		cmocka_unit_test(test_receive_error), cmocka_unit_test(test_many_processes),
 		cmocka_unit_test(test_many_threads),  cmocka_unit_test(test_scarce),
-		cmocka_unit_test(test_waited_for),    cmocka_unit_test(test_absent_memory),
+		cmocka_unit_test(test_waited_for),    cmocka_unit_test(test_late_receives),
+		cmocka_unit_test(test_absent_memory),
 	};
 
 	many_main(argc, argv);
