@@ -64,7 +64,7 @@ struct vb_wire {
 	uint64_t ns_per_kib; /* 0: no pace */
 	struct vb_pcap pcap;
 	struct vb_hand *hand;
-	struct vb_late *late;
+	struct vb_late late;
 	struct vb_wire_faults *faults; /* NULL: none */
 	int faults_timer;
 	struct vb_udp_burst *bursts; /* that nobody fills, under send_lock */
@@ -118,15 +118,9 @@ static int open_wire(struct vb_engine *engine)
 	uint64_t pace;
 	int timer;
 
-	if (wire) {
+	if (wire)
 		wire->hand = vb_hand_open(engine);
-		wire->late = vb_late_open();
-	}
-	if (!wire || !wire->hand || !wire->late) {
-		if (wire && wire->hand)
-			vb_hand_close(wire->hand);
-		if (wire)
-			vb_late_close(wire->late);
+	if (!wire || !wire->hand) {
 		free(wire);
 		return -ENOMEM;
 	}
@@ -579,7 +573,7 @@ static void dispatch_some(struct vb_engine *engine, struct vb_udp_datagram *d, u
 			continue;
 		vb_stat_add(engine->adapter, VB_STAT_RCVD_PKTS, 1);
 		vb_stat_add(engine->adapter, VB_STAT_RCVD_BYTES, found[i].pkt.payload_len);
-		if (!vb_late_keep(wire->late, engine, found[i].qp, &found[i].pkt, &d[i]))
+		if (!vb_late_keep(&wire->late, engine, found[i].qp, &found[i].pkt, &d[i]))
 			run_packet(engine, found[i].qp, &found[i].pkt, &d[i], more);
 	}
 }
@@ -644,7 +638,7 @@ void vb_wire_close(struct vb_engine *engine)
 	vb_pcap_close(&wire->pcap);
 	vb_wire_faults_close(wire->faults);
 	vb_hand_close(wire->hand);
-	vb_late_close(wire->late);
+	vb_late_close(&wire->late);
 	pthread_mutex_destroy(&wire->send_lock);
 	pthread_mutex_destroy(&wire->receive_lock);
 	free(wire);
@@ -761,10 +755,10 @@ static void run_late(struct vb_engine *engine, struct vb_wire *wire)
 {
 	uint32_t token;
 
-	if (!vb_late_any(wire->late))
+	if (!vb_late_any(&wire->late))
 		return;
 	token = vb_grace_enter(&engine->grace);
-	vb_late_due(wire->late, engine, run_packet);
+	vb_late_due(&wire->late, engine, run_packet);
 	vb_grace_leave(&engine->grace, token);
 }
 
@@ -772,7 +766,7 @@ bool vb_wire_waits(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
 
-	return wire && vb_late_any(wire->late);
+	return wire && vb_late_any(&wire->late);
 }
 
 void vb_wire_receive(struct vb_engine *engine, bool thread)
@@ -788,7 +782,7 @@ void vb_wire_receive(struct vb_engine *engine, bool thread)
 	if (thread)
 		look_for_port(engine, wire);
 	set = sources(engine, wire, thread);
-	if (!set && !vb_late_any(wire->late))
+	if (!set && !vb_late_any(&wire->late))
 		return;
 	if (thread)
 		pthread_mutex_lock(&wire->receive_lock);

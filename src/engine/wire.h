@@ -63,7 +63,9 @@ void vb_wire_readable(struct vb_engine *engine, int fd);
  */
 void vb_wire_receive(struct vb_engine *engine, bool thread);
 
-/** vb_wire_waits() - Whether packets wait for receives: vb_wire_receive() is to be called again soon */
+/** vb_wire_waits() - Whether packets wait for receives
+ * Return:  true: vb_wire_receive() is to be called again soon
+ */
 bool vb_wire_waits(struct vb_engine *engine);
 
 /** vb_wire_begin() - Packets of one path that are to leave together

@@ -10,37 +10,20 @@
 #include "host/adapter.h"
 #include "host/words.h"
 
-/* QPs of which some wait at a time, bytes of each that may, and for how long. */
-#define QUEUES	64
+/* Bytes of a QP that may wait, and for how long. */
 #define BYTES	(256u << 10)
 #define LATE_NS 1000000000u
 
-struct waiting {
-	struct waiting *next;
+struct vb_late_packet {
+	struct vb_late_packet *next;
 	uint64_t until_ns;
 	struct vb_udp_datagram d;
 	uint8_t bytes[];
 };
 
-struct queue {
-	uint32_t qpn, epoch; /* of the QP: what was sent to what it was before is not for it */
-	uint32_t bytes;
-	struct waiting *first, *last;
-};
-
-struct vb_late {
-	_Atomic uint32_t n; /* queues with something in them */
-	struct queue queues[QUEUES];
-};
-
-struct vb_late *vb_late_open(void)
+static void take_first(struct vb_late_queue *q)
 {
-	return calloc(1, sizeof(struct vb_late));
-}
-
-static void take_first(struct queue *q)
-{
-	struct waiting *w = q->first;
+	struct vb_late_packet *w = q->first;
 
 	q->first = w->next;
 	q->bytes -= w->d.len;
@@ -49,10 +32,9 @@ static void take_first(struct queue *q)
 
 void vb_late_close(struct vb_late *late)
 {
-	for (uint32_t i = 0; late && i < late->n; i++)
+	for (uint32_t i = 0; i < late->n; i++)
 		while (late->queues[i].first)
 			take_first(&late->queues[i]);
-	free(late);
 }
 
 bool vb_late_any(const struct vb_late *late)
@@ -77,7 +59,7 @@ static bool not_ready(struct vb_engine *engine, const struct vb_qp *qp)
 	       vb_target_used_up(&call);
 }
 
-static struct queue *queue_of(struct vb_late *late, const struct vb_qp *qp)
+static struct vb_late_queue *queue_of(struct vb_late *late, const struct vb_qp *qp)
 {
 	for (uint32_t i = 0; i < late->n; i++)
 		if (late->queues[i].qpn == qp->ibv.qp_num && late->queues[i].epoch == qp->epoch)
@@ -85,13 +67,13 @@ static struct queue *queue_of(struct vb_late *late, const struct vb_qp *qp)
 	return NULL;
 }
 
-static void append(struct queue *q, const struct vb_udp_datagram *d)
+static void append(struct vb_late_queue *q, const struct vb_udp_datagram *d)
 {
-	struct waiting *w = q->bytes + d->len <= BYTES ? malloc(sizeof(*w) + d->len) : NULL;
+	struct vb_late_packet *w = q->bytes + d->len <= BYTES ? malloc(sizeof(*w) + d->len) : NULL;
 
 	if (!w)
 		return;
-	*w = (struct waiting){.until_ns = vb_now_ns() + LATE_NS, .d = *d};
+	*w = (struct vb_late_packet){.until_ns = vb_now_ns() + LATE_NS, .d = *d};
 	memcpy(w->bytes, d->bytes, d->len);
 	w->d.bytes = w->bytes;
 	if (q->first)
@@ -106,7 +88,7 @@ bool vb_late_keep(struct vb_late *late, struct vb_engine *engine, struct vb_qp *
 		  const struct vb_packet *pkt, const struct vb_udp_datagram *d)
 {
 	const struct vb_op_row *op = vb_op_row(pkt->opcode);
-	struct queue *q;
+	struct vb_late_queue *q;
 
 	if ((qp->ibv.qp_type != IBV_QPT_UC && qp->ibv.qp_type != IBV_QPT_UD) || !op)
 		return false;
@@ -115,10 +97,10 @@ bool vb_late_keep(struct vb_late *late, struct vb_engine *engine, struct vb_qp *
 		append(q, d);
 		return true;
 	}
-	if (!takes_receive(op) || late->n == QUEUES || !not_ready(engine, qp))
+	if (!takes_receive(op) || late->n == VB_LATE_QUEUES || !not_ready(engine, qp))
 		return false;
 	q = &late->queues[late->n];
-	*q = (struct queue){.qpn = qp->ibv.qp_num, .epoch = qp->epoch};
+	*q = (struct vb_late_queue){.qpn = qp->ibv.qp_num, .epoch = qp->epoch};
 	append(q, d);
 	if (!q->first)
 		return false;
@@ -129,9 +111,9 @@ bool vb_late_keep(struct vb_late *late, struct vb_engine *engine, struct vb_qp *
 }
 
 /* The first of a queue, if it need not wait. */
-static bool run_first(struct vb_engine *engine, struct queue *q, vb_late_run *run)
+static bool run_first(struct vb_engine *engine, struct vb_late_queue *q, vb_late_run *run)
 {
-	struct waiting *w = q->first;
+	struct vb_late_packet *w = q->first;
 	struct vb_packet pkt;
 	struct vb_qp *qp = NULL;
 	uint32_t index;
@@ -152,7 +134,7 @@ static bool run_first(struct vb_engine *engine, struct queue *q, vb_late_run *ru
 void vb_late_due(struct vb_late *late, struct vb_engine *engine, vb_late_run *run)
 {
 	for (uint32_t i = 0; i < late->n;) {
-		struct queue *q = &late->queues[i];
+		struct vb_late_queue *q = &late->queues[i];
 
 		while (q->first && run_first(engine, q, run))
 			;

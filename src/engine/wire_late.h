@@ -17,14 +17,22 @@
  * All of it belongs to whoever takes packets off the sockets (struct vb_wire, receive_lock).
  */
 
-struct vb_late;
+/* QPs of which some wait at a time. */
+#define VB_LATE_QUEUES 64
+
+/* All zero: none waits. */
+struct vb_late {
+	_Atomic uint32_t n; /* queues with something in them */
+	struct vb_late_queue {
+		uint32_t qpn, epoch; /* of the QP: what was sent to what it was is not for it */
+		uint32_t bytes;
+		struct vb_late_packet *first, *last;
+	} queues[VB_LATE_QUEUES];
+};
 
 /* Runs one packet of a QP. */
 typedef void vb_late_run(struct vb_engine *engine, struct vb_qp *qp, const struct vb_packet *pkt,
 			 const struct vb_udp_datagram *d, bool more);
-
-/** vb_late_open() - None waits; NULL: no memory */
-struct vb_late *vb_late_open(void);
 
 /** vb_late_close() - What waits is lost */
 void vb_late_close(struct vb_late *late);
