@@ -337,6 +337,9 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	}
 	if (event) {
 		give_out(event, event->counts);
+		/* As in the kernel: what the program has is not in the backlog, answered or not. */
+		if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+			cm_uncount(event->id);
 		c->given = true;
 		c->to = pthread_self();
 	}

@@ -79,7 +79,7 @@ struct cm_id {
 	bool disconnect_told, removal_told;
 	struct cm_id *listener;		     /* passive; NULL once that is gone */
 	struct cm_id *children, *next_child; /* of a listener */
-	int backlog, waiting;		     /* listener: requests not yet accepted */
+	int backlog, waiting;		     /* listener: requests not yet given out */
 	bool counted;			     /* among the listener's waiting ones */
 	uint32_t given_out;		     /* events not acknowledged */
 	struct cm_event *out;		     /* they */
@@ -215,7 +215,7 @@ int cm_id_adopt(struct cm_id *id, struct cm_device *device, struct vb_agent_id *
  */
 int cm_bind_at(struct cm_id *id, struct cm_device *device, const struct sockaddr *addr);
 
-/** cm_uncount() - It does not wait in its listener's backlog any more */
+/** cm_uncount() - It does not wait in its listener's backlog any more; under cm_lock */
 void cm_uncount(struct cm_id *id);
 
 /** cm_sync() - On a synchronous id: wait for the event of a call; 0, or -1 by rule */

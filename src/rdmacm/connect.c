@@ -398,7 +398,6 @@ int rdma_accept(struct rdma_cm_id *rid, struct rdma_conn_param *param)
 				      (void *)id);
 	if (is_ud(id) ? accept_ud(id, param) : accept_rc(id, param))
 		return -1;
-	cm_uncount(id);
 	/* A datagram's answer is the end of it. */
 	return is_ud(id) ? 0 : cm_sync(id);
 }
@@ -418,7 +417,6 @@ static int reject(struct rdma_cm_id *rid, const void *data, uint8_t len, uint16_
 	if (put_private(&msg, data, len, 0, vb_cm_private_len(msg.attr), "rdma_reject") ||
 	    send_msg(id, &msg, NULL))
 		return -1;
-	cm_uncount(id);
 	return 0;
 }
 

@@ -246,11 +246,9 @@ static void drop_requests(struct cm_event *requests)
 
 void cm_uncount(struct cm_id *id)
 {
-	cm_lock();
 	if (id->counted && id->listener)
 		id->listener->waiting--;
 	id->counted = false;
-	cm_unlock();
 }
 
 /* Its children must not name it any more. */
@@ -270,6 +268,7 @@ static void forget_listener(struct cm_id *id)
 static void leave_listener(struct cm_id *id)
 {
 	cm_lock();
+	cm_uncount(id);
 	if (id->listener)
 		for (struct cm_id **at = &id->listener->children; *at; at = &(*at)->next_child)
 			if (*at == id) {
@@ -298,7 +297,6 @@ int rdma_destroy_id(struct rdma_cm_id *rid)
 		rdma_ack_cm_event(rid->event);
 	rid->event = NULL;
 	cm_wait_acked(id, "rdma_destroy_id");
-	cm_uncount(id);
 	leave_listener(id);
 	forget_listener(id);
 	if (id->sync)

@@ -5,6 +5,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -353,45 +354,92 @@ static void destroying_a_request_rejects_it(void *arg)
 	bed_close(&bed);
 }
 
-/* As many as the backlog says wait for an answer; one more comes again until there is room. */
+/* ---- The backlog ---- */
+
+/* Connected by number only: what is asked here needs no queue pair. */
+static struct rdma_cm_id *ask_as(const struct bed *at, uint32_t qpn)
+{
+	struct rdma_conn_param param = bed_param();
+	struct rdma_cm_id *id = bed_resolve_id(at, at->active);
+
+	param.qp_num = qpn;
+	CHECK(!rdma_connect(id, &param));
+	return id;
+}
+
+static struct rdma_cm_id *take_request(const struct bed *at, uint32_t qpn)
+{
+	struct rdma_cm_event *event = bed_want(at->passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	struct rdma_cm_id *id = event->id;
+
+	CHECK(event->param.conn.qp_num == qpn && !rdma_ack_cm_event(event));
+	return id;
+}
+
+/* A server may take the next request before it has answered the one before. */
+static void a_request_that_is_taken_leaves_the_backlog(void *arg)
+{
+	union bed_addr addr = bed_loopback(AF_INET);
+	struct rdma_cm_id *ids[3], *taken[3];
+
+	bed_listen(&bed, RDMA_PS_TCP, &addr, 1);
+	for (int i = 0; i < 3; i++) {
+		ids[i] = ask_as(&bed, 0x100 + (uint32_t)i);
+		taken[i] = take_request(&bed, 0x100 + (uint32_t)i);
+	}
+	/* Neither an answer nor an end is counted again. */
+	CHECK(!rdma_reject(taken[0], NULL, 0));
+	for (int i = 0; i < 2; i++)
+		bed_end_id(&taken[i]);
+	for (int i = 0; i < 2; i++)
+		CHECK(!rdma_ack_cm_event(bed_want(bed.active, RDMA_CM_EVENT_REJECTED, 28)));
+	for (int i = 0; i < 3; i++)
+		bed_end_id(&ids[i]);
+	bed_end_id(&taken[2]);
+	bed_close(&bed);
+}
+
+/* What was sent before has been looked at when this has come: all of it takes the same way. */
+static void flush(struct bed *other)
+{
+	struct rdma_cm_id *id = ask_as(other, 0x999), *asked = take_request(other, 0x999);
+
+	bed_end_id(&asked);
+	CHECK(!rdma_ack_cm_event(bed_want(other->active, RDMA_CM_EVENT_REJECTED, 28)));
+	bed_end_id(&id);
+}
+
+/* As many as the backlog says wait to be taken; one more comes again until there is room. */
 static void a_full_backlog_makes_requests_wait(void *arg)
 {
 	union bed_addr addr = bed_loopback(AF_INET);
-	struct rdma_conn_param param = bed_param();
-	struct rdma_cm_id *ids[3], *waiting[2];
-	struct rdma_cm_event *event;
+	struct rdma_cm_id *ids[5], *taken[4];
+	struct bed other;
 
+	setenv("VERBENA_CARRIER", "udp", 1);
+	bed_listen(&other, RDMA_PS_TCP, &addr, 0);
 	bed_listen(&bed, RDMA_PS_TCP, &addr, 2);
-	for (int i = 0; i < 3; i++) {
-		ids[i] = bed_resolve_id(&bed, bed.active);
-		bed_qp(ids[i]);
-		CHECK(!rdma_connect(ids[i], &param));
-	}
-	for (int i = 0; i < 2; i++) {
-		event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
-		CHECK(event->param.conn.qp_num == ids[i]->qp->qp_num);
-		waiting[i] = event->id;
-		CHECK(!rdma_ack_cm_event(event));
-	}
-	CHECK(bed_quiet(bed.passive) && bed_quiet(bed.active));
-	bed_qp(waiting[0]);
-	CHECK(!rdma_accept(waiting[0], &param));
-	bed_take(bed.active, RDMA_CM_EVENT_ESTABLISHED);
-	/* Its own, and the one that waited, in whatever order. */
-	event = bed_next(bed.passive);
-	if (event->event == RDMA_CM_EVENT_ESTABLISHED) {
-		CHECK(!rdma_ack_cm_event(event));
-		event = bed_next(bed.passive);
-	}
-	CHECK(event->event == RDMA_CM_EVENT_CONNECT_REQUEST);
-	CHECK(event->param.conn.qp_num == ids[2]->qp->qp_num);
-	bed.server = event->id;
-	CHECK(!rdma_ack_cm_event(event));
-	for (int i = 0; i < 2; i++)
-		bed_end_id(&waiting[i]);
 	for (int i = 0; i < 3; i++)
+		ids[i] = ask_as(&bed, 0x100 + (uint32_t)i);
+	flush(&other);
+	/* Nobody says the third any more: it is not there. */
+	bed_end_id(&ids[2]);
+	flush(&other);
+	for (int i = 0; i < 2; i++)
+		taken[i] = take_request(&bed, 0x100 + (uint32_t)i);
+	for (int i = 2; i < 5; i++)
+		ids[i] = ask_as(&bed, 0x200 + (uint32_t)i);
+	/* The last one as soon as there is room. */
+	flush(&other);
+	for (int i = 2; i < 4; i++)
+		taken[i] = take_request(&bed, 0x200 + (uint32_t)i);
+	bed.server = take_request(&bed, 0x204);
+	for (int i = 0; i < 4; i++)
+		bed_end_id(&taken[i]);
+	for (int i = 0; i < 5; i++)
 		bed_end_id(&ids[i]);
 	bed_close(&bed);
+	bed_close(&other);
 }
 
 int main(void)
@@ -409,6 +457,7 @@ int main(void)
 		BED_TEST(other_port_spaces_do_not_listen),
 		BED_TEST(the_program_rejects),
 		BED_TEST(destroying_a_request_rejects_it),
+		BED_TEST(a_request_that_is_taken_leaves_the_backlog),
 		BED_TEST(a_full_backlog_makes_requests_wait),
 	};
 
