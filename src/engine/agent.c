@@ -244,6 +244,14 @@ void vb_agent_send_out(struct vb_agent_id *id, const struct vb_cm_out *out)
 	id->conn.due_ns = vb_now_ns() + VB_AGENT_FULL_NS;
 }
 
+/* Something newer is said instead, or nothing: the machine's own deadline holds again. */
+static void drop_unsent(struct vb_agent_id *id)
+{
+	if (id->unsent)
+		id->conn.due_ns = id->unsent_due_ns;
+	id->unsent = false;
+}
+
 /* From now on its peer is known: within the host its end will be seen. False: it has been. */
 static bool watch_peer(struct vb_agent_id *id)
 {
@@ -329,10 +337,14 @@ static bool step(struct vb_agent_id *id, struct vb_cm_msg *msg, struct vb_cm_out
 int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb_agent_path *path)
 {
 	struct vb_cm_out out = {0};
+	uint64_t unsent_due_ns;
+	bool unsent;
 	int err = 0;
 
 	pthread_mutex_lock(&id->agent->lock);
-	id->unsent = false;
+	unsent = id->unsent;
+	unsent_due_ns = id->conn.due_ns;
+	drop_unsent(id);
 	if (path &&
 	    vb_reach(id->agent->device, path->peer_gid, IBV_GID_TYPE_ROCE_V2) == VB_REACH_NONE)
 		err = -ENETUNREACH;
@@ -342,8 +354,13 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 		id->path = *path;
 		id->inside = vb_agent_inside(id->agent, path->peer_gid);
 	}
-	if (!err)
+	if (!err) {
 		vb_agent_hosts_begin(id);
+	} else if (unsent) {
+		/* Nothing has changed: it still waits. */
+		id->unsent = true;
+		id->conn.due_ns = unsent_due_ns;
+	}
 	vb_agent_send_out(id, &out);
 	vb_agent_arm(id);
 	pthread_mutex_unlock(&id->agent->lock);
@@ -358,6 +375,8 @@ int vb_agent_data_came(struct vb_agent_id *id)
 	pthread_mutex_lock(&agent->lock);
 	err = vb_cm_data_came(&id->conn) ? 0 : -EINVAL;
 	if (!err) {
+		/* Who sends data has our answer. */
+		id->unsent = false;
 		vb_agent_arm(id);
 		vb_agent_tell(id, VB_CM_READY, NULL);
 	}
@@ -449,7 +468,7 @@ static enum vb_cm_what take(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 	struct vb_cm_out out;
 	bool orphan;
 
-	id->unsent = false;
+	drop_unsent(id);
 	vb_cm_receive(&id->conn, msg, vb_now_ns(), &out);
 	vb_agent_send_out(id, &out);
 	vb_agent_arm(id);

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/* Ids of the agent, without sockets: nothing here is sent. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/timerfd.h>
+
+#include <cmocka.h>
+
+#include "engine/agent_impl.h"
+
+#define PEER	0x777u
+#define PEER_QP 0x22u
+
+static struct vb_adapter adapter;
+static struct vb_engine engine;
+static struct vb_agent agent;
+static struct vb_agent_id *id;
+static int told;
+
+static void *happened(void *owner, const struct vb_agent_event *event)
+{
+	told = event->what;
+	return NULL;
+}
+
+static int set_up(void **state)
+{
+	memset(&engine, 0, sizeof(engine));
+	memset(&agent, 0, sizeof(agent));
+	adapter.block[0] = 5;
+	engine.adapter = &adapter;
+	atomic_store(&engine.agent, &agent);
+	agent.engine = &engine;
+	agent.next_ns = agent.ask_ns = VB_NEVER;
+	agent.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
+	pthread_mutex_init(&agent.lock, NULL);
+	vb_idtable_init(&agent.ids, 1, VB_AGENT_IDS - 1);
+	told = 0;
+	id = calloc(1, sizeof(*id));
+	id->agent = &agent;
+	id->inside = true;
+	id->handler = happened;
+	return vb_idtable_add(&agent.ids, id, &id->index);
+}
+
+static int tear_down(void **state)
+{
+	free(id);
+	vb_idtable_fini(&agent.ids);
+	close(agent.timer_fd);
+	return 0;
+}
+
+/* ---- Messages that found no room ---- */
+
+static void passive(void)
+{
+	struct vb_cm_msg req = {.local_id = PEER, .qpn = PEER_QP}, rep = {.qpn = 1};
+	struct vb_cm_out out;
+
+	id->conn.local_id = id->index;
+	vb_cm_take_req(&id->conn, &req);
+	assert_true(vb_cm_send_rep(&id->conn, &rep, vb_now_ns(), &out));
+}
+
+static void active(void)
+{
+	struct vb_cm_msg req = {.qpn = 1, .remote_timeout = 20}, rtu = {0};
+	struct vb_cm_msg rep = {
+		.attr = VB_CM_REP, .local_id = PEER, .remote_id = id->index, .qpn = PEER_QP};
+	struct vb_cm_out out;
+
+	id->conn.local_id = id->index;
+	assert_true(vb_cm_send_req(&id->conn, &req, vb_now_ns(), &out));
+	vb_cm_receive(&id->conn, &rep, vb_now_ns(), &out);
+	assert_true(vb_cm_send_rtu(&id->conn, &rtu, &out));
+	assert_int_equal(id->conn.state, VB_CM_ESTABLISHED);
+	assert_int_equal(id->conn.due_ns, 0);
+}
+
+/* As vb_agent_send_out() leaves it; due at once. */
+static void find_no_room(void)
+{
+	id->unsent = true;
+	id->unsent_due_ns = id->conn.due_ns;
+	id->conn.due_ns = 1;
+	id->unsent_end_ns = UINT64_MAX;
+}
+
+static void come(struct vb_cm_msg *msg)
+{
+	struct vb_udp_datagram d = {0};
+	struct vb_packet pkt = {.qkey = VB_CM_QKEY, .payload_len = VB_MAD_LEN};
+	uint8_t mad[VB_MAD_LEN];
+
+	vb_op_find(VB_SVC_UD, VB_OP_SEND, VB_POS_ONLY, VB_EXTRA_NONE, &pkt.opcode);
+	vb_cm_build(msg, mad);
+	pkt.payload = mad;
+	vb_agent_packet(&engine, &d, &pkt, false);
+}
+
+/* An answer is not a question: it is never given up for want of an answer. */
+static void test_a_message_that_comes_meanwhile(void **state)
+{
+	struct vb_cm_msg mra = {.attr = VB_CM_MRA, .local_id = PEER, .remote_id = id->index};
+
+	active();
+	find_no_room();
+	come(&mra);
+	assert_int_equal(id->conn.due_ns, 0);
+	for (int i = 0; i < 20; i++) {
+		vb_agent_expire(&agent);
+		assert_int_equal(id->conn.state, VB_CM_ESTABLISHED);
+	}
+	assert_int_equal(told, 0);
+}
+
+/* A question is repeated when it would have been. */
+static void test_a_question_that_waits(void **state)
+{
+	struct vb_cm_msg drep = {.attr = VB_CM_DREP, .local_id = PEER, .remote_id = id->index};
+	uint64_t due_ns;
+
+	passive();
+	due_ns = id->conn.due_ns;
+	assert_true(due_ns > 0);
+	find_no_room();
+	come(&drep);
+	assert_int_equal(id->conn.state, VB_CM_REP_SENT);
+	assert_true(id->conn.due_ns == due_ns);
+}
+
+static void test_a_call_that_fails_meanwhile(void **state)
+{
+	struct vb_cm_msg rej = {.attr = VB_CM_REJ};
+
+	active();
+	find_no_room();
+	assert_int_equal(vb_agent_send(id, &rej, NULL), -EINVAL);
+	assert_true(id->unsent);
+	assert_int_equal(id->unsent_due_ns, 0);
+	assert_int_equal(id->conn.due_ns, 1);
+	vb_agent_disarm(id);
+}
+
+static void test_data_that_comes_meanwhile(void **state)
+{
+	passive();
+	find_no_room();
+	assert_int_equal(vb_agent_data_came(id), 0);
+	assert_int_equal(told, VB_CM_READY);
+	assert_int_equal(id->conn.due_ns, 0);
+	assert_false(id->unsent);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(a_message_that_comes_meanwhile),
+		TEST(a_question_that_waits),
+		TEST(a_call_that_fails_meanwhile),
+		TEST(data_that_comes_meanwhile),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
