@@ -42,6 +42,19 @@ static int grow(struct vb_idtable *table)
 	return 0;
 }
 
+int vb_idtable_reserve(struct vb_idtable *table, uint32_t capacity, uint32_t begin)
+{
+	int err = 0;
+
+	pthread_mutex_lock(&table->lock);
+	while (!err && table->capacity < capacity && table->capacity < table->limit)
+		err = grow(table);
+	if (!err)
+		table->next = begin % table->capacity;
+	pthread_mutex_unlock(&table->lock);
+	return err;
+}
+
 static int add_locked(struct vb_idtable *table, void *object, uint32_t *id)
 {
 	int err;

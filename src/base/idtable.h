@@ -30,6 +30,13 @@ struct vb_idtable {
  */
 void vb_idtable_init(struct vb_idtable *table, uint32_t first, uint32_t limit);
 
+/** vb_idtable_reserve() - Hand numbers out in a larger circle from the beginning
+ * @capacity: Numbers that are used before the first one comes back; at least 1
+ * @begin:  Where in the circle to begin
+ * Return:  0, -ENOMEM
+ */
+int vb_idtable_reserve(struct vb_idtable *table, uint32_t capacity, uint32_t begin);
+
 /** vb_idtable_fini() - Free what the table allocated; the objects are the caller's */
 void vb_idtable_fini(struct vb_idtable *table);
 

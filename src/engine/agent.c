@@ -61,12 +61,11 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 	agent->next_ns = agent->ask_ns = VB_NEVER;
 	agent->told_fd[0] = agent->told_fd[1] = -1;
 	pthread_mutex_init(&agent->lock, NULL);
-	vb_idtable_init(&agent->ids, 1, VB_AGENT_IDS - 1);
 	agent->life_fd = -1;
 	agent->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	event.data.fd = agent->timer_fd;
-	if (agent->poll_fd < 0 || agent->timer_fd < 0 ||
+	if (vb_agent_number_init(agent) || agent->poll_fd < 0 || agent->timer_fd < 0 ||
 	    epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, agent->timer_fd, &event) ||
 	    !vb_agent_life_open(agent)) {
 		free_agent(agent);
@@ -193,11 +192,7 @@ static int new_id(struct vb_agent *agent, struct vb_agent_id **out)
 		return err;
 	}
 	id->agent = agent;
-	/* The count keeps a late message for an earlier id of this index from reaching it. */
-	id->conn.local_id =
-		agent->engine->adapter->block[0] << VB_AGENT_BLOCK_SHIFT |
-		(agent->count++ << VB_AGENT_INDEX_BITS & ((1u << VB_AGENT_BLOCK_SHIFT) - 1)) |
-		id->index;
+	id->conn.local_id = vb_agent_number(agent, id->index);
 	*out = id;
 	return 0;
 }

@@ -14,7 +14,10 @@
 
 /* What the files of the agent share. */
 
-/* Comm ids: the upper bits of a block of ours, a count, an index. */
+/* Comm ids: a block of ours, whose numbers say whose an answer is; how often the circle of indices
+ * has been gone round, which keeps a late message for an earlier id of this index from reaching it;
+ * an index. A host remembers the ids of connections that have ended for some seconds, and drops a
+ * request that comes with one of them: 16 turns of 1024 take longer. */
 #define VB_AGENT_INDEX_BITS  16u
 #define VB_AGENT_IDS	     (1u << VB_AGENT_INDEX_BITS)
 #define VB_AGENT_BLOCK_SHIFT 20u
@@ -65,7 +68,7 @@ struct vb_agent {
 	pthread_mutex_t lock; /* of all that follows */
 	int poll_fd, timer_fd;
 	struct vb_idtable ids; /* index -> id */
-	uint32_t count;	       /* of ids so far */
+	uint32_t last_index, turns;
 	struct vb_agent_port *ports;
 	struct vb_agent_chosen *chosen;
 	int life_fd; /* others connect to it; -1 none */
@@ -102,6 +105,14 @@ struct vb_agent_id {
 	struct vb_agent_chosen *chosen; /* one of these */
 	struct vb_agent_id *next_listener, *next_timed, *next_hashed;
 };
+
+/** vb_agent_number_init() - Make the table of ids
+ * Return:  0, -ENOMEM
+ */
+int vb_agent_number_init(struct vb_agent *agent);
+
+/** vb_agent_number() - The comm id of an id that has just got its index; under the lock */
+uint32_t vb_agent_number(struct vb_agent *agent, uint32_t index);
 
 /** vb_agent_transmit() - Send a MAD
  * @plain:  Not by way of faults

@@ -87,6 +87,27 @@ static void test_released_number_comes_back_last(void **state)
 	vb_idtable_fini(&table);
 }
 
+static void test_larger_circle(void **state)
+{
+	struct vb_idtable table;
+	uint32_t id;
+
+	vb_idtable_init(&table, 1, 4096);
+	assert_int_equal(vb_idtable_reserve(&table, 1000, 1023 + 1024), 0);
+	for (uint32_t i = 0; i < 3000; i++) {
+		assert_int_equal(vb_idtable_add(&table, &objects[0], &id), 0);
+		assert_int_equal(id, 1 + (1023 + i) % 1024);
+		vb_idtable_remove(&table, id);
+	}
+	vb_idtable_fini(&table);
+	vb_idtable_init(&table, 1, 100);
+	assert_int_equal(vb_idtable_reserve(&table, 1000, 0), 0);
+	for (uint32_t i = 0; i < 100; i++)
+		assert_int_equal(vb_idtable_add(&table, &objects[0], &id), 0);
+	assert_int_equal(vb_idtable_add(&table, &objects[0], &id), -ENOSPC);
+	vb_idtable_fini(&table);
+}
+
 /* A model beside the table, thousands of random steps. */
 static void test_random_walk(void **state)
 {
@@ -164,6 +185,7 @@ int main(void)
 		cmocka_unit_test(test_strange_numbers),
 		cmocka_unit_test(test_limit_is_exact),
 		cmocka_unit_test(test_released_number_comes_back_last),
+		cmocka_unit_test(test_larger_circle),
 		cmocka_unit_test(test_random_walk),
 		cmocka_unit_test(test_each_and_visit),
 	};

@@ -39,7 +39,7 @@ static int set_up(void **state)
 	agent.next_ns = agent.ask_ns = VB_NEVER;
 	agent.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	pthread_mutex_init(&agent.lock, NULL);
-	vb_idtable_init(&agent.ids, 1, VB_AGENT_IDS - 1);
+	assert_int_equal(vb_agent_number_init(&agent), 0);
 	told = 0;
 	id = calloc(1, sizeof(*id));
 	id->agent = &agent;
@@ -158,6 +158,51 @@ static void test_data_that_comes_meanwhile(void **state)
 	assert_false(id->unsent);
 }
 
+/* ---- Numbers ---- */
+
+#define NUMBERS 60000u
+/* Half of all, since an index that is in use is passed over; the table grows where more are. */
+#define SOON 8000u
+
+/* With one connection after the other, and while some stay or the table grows, no number comes
+ * back soon. */
+static void test_numbers(void **state)
+{
+	static uint32_t when[1u << VB_AGENT_BLOCK_SHIFT];
+	uint32_t kept = 0;
+
+	memset(when, 0, sizeof(when));
+	for (uint32_t i = 1; i <= NUMBERS; i++) {
+		uint32_t index, number;
+
+		assert_int_equal(vb_idtable_add(&agent.ids, id, &index), 0);
+		number = vb_agent_number(&agent, index);
+		assert_int_equal(number >> VB_AGENT_BLOCK_SHIFT, 5);
+		assert_int_equal(number & (VB_AGENT_IDS - 1), index);
+		number &= (1u << VB_AGENT_BLOCK_SHIFT) - 1;
+		assert_true(!when[number] || i - when[number] > SOON);
+		when[number] = i;
+		if (i % 16 || kept++ > 900)
+			vb_idtable_remove(&agent.ids, index);
+	}
+}
+
+/* A process that takes the block over does not begin with the same ones. */
+static void test_numbers_of_the_next_process(void **state)
+{
+	uint32_t first, index;
+
+	for (uint8_t i = 0; i < 8; i++) {
+		vb_idtable_fini(&agent.ids);
+		agent.last_index = 0;
+		memset(adapter.id, 0x31 + i, sizeof(adapter.id));
+		assert_int_equal(vb_agent_number_init(&agent), 0);
+		assert_int_equal(vb_idtable_add(&agent.ids, id, &index), 0);
+		assert_true(!i || vb_agent_number(&agent, index) != first);
+		first = vb_agent_number(&agent, index);
+	}
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(test_##name, set_up, tear_down)
 
 int main(void)
@@ -167,6 +212,8 @@ int main(void)
 		TEST(a_question_that_waits),
 		TEST(a_call_that_fails_meanwhile),
 		TEST(data_that_comes_meanwhile),
+		TEST(numbers),
+		TEST(numbers_of_the_next_process),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
