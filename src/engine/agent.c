@@ -58,7 +58,7 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 		return NULL;
 	agent->engine = engine;
 	agent->device = ctx->device;
-	agent->next_ns = agent->ask_ns = VB_NEVER;
+	agent->next_ns = agent->ask_ns = agent->look_ns = VB_NEVER;
 	agent->told_fd[0] = agent->told_fd[1] = -1;
 	pthread_mutex_init(&agent->lock, NULL);
 	agent->life_fd = -1;
@@ -247,13 +247,6 @@ static void drop_unsent(struct vb_agent_id *id)
 	id->unsent = false;
 }
 
-/* From now on its peer is known: within the host its end will be seen. False: it has been. */
-static bool watch_peer(struct vb_agent_id *id)
-{
-	return !id->conn.remote_id || id->conn.state == VB_CM_SIDR_RCVD || !id->inside ||
-	       vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
-}
-
 void vb_agent_tell(struct vb_agent_id *id, int what, const struct vb_cm_msg *msg)
 {
 	struct vb_agent_event event = {.what = what, .msg = msg};
@@ -429,7 +422,8 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	event.path = &id->path;
 	id->handler = listener->handler;
 	/* The dead ask for nothing. */
-	id->owner = watch_peer(id) ? listener->handler(listener->owner, &event) : NULL;
+	id->owner =
+		vb_agent_life_watch_peer(id) ? listener->handler(listener->owner, &event) : NULL;
 	/* No room: it comes again, as a SYN does. */
 	if (!id->owner)
 		free_id(id);
@@ -513,7 +507,7 @@ static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 	uint8_t gid[16];
 
 	memcpy(gid, id->path.peer_gid, sizeof(gid));
-	if (take(id, msg) == VB_CM_REPLY && !watch_peer(id))
+	if (take(id, msg) == VB_CM_REPLY && !vb_agent_life_watch_peer(id))
 		vb_agent_die(id);
 	if (forgotten)
 		vb_agent_hosts_ask_next(agent, gid, remote_id);

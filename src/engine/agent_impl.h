@@ -79,8 +79,10 @@ struct vb_agent {
 	_Atomic uint64_t taken[VB_AGENT_LEFT]; /* ports of others that took a request, and when */
 	struct vb_agent_id *timed;	       /* those that are due sometime */
 	uint64_t next_ns;
-	uint64_t ask_ns; /* when peers on other hosts are to be asked whether they live */
-	int told_fd[2];	 /* the watched sockets of the wire that tell; -1 not opened yet */
+	uint64_t ask_ns;  /* when peers on other hosts are to be asked whether they live */
+	uint64_t look_ns; /* when what had no descriptor is tried again */
+	bool unwatched;	  /* some connected process is not watched for want of one */
+	int told_fd[2];	  /* the watched sockets of the wire that tell; -1 not opened yet */
 	struct vb_agent_id *by_qpn[VB_AGENT_BUCKETS]; /* passive sides, by the peer's QP number */
 };
 
@@ -174,6 +176,9 @@ bool vb_agent_hosts_event(struct vb_agent *agent, int fd);
 /** vb_agent_arm() - After a step of the id's machine: it may be due at another time */
 void vb_agent_arm(struct vb_agent_id *id);
 
+/** vb_agent_look_later() - Have vb_agent_life_again() called after a while */
+void vb_agent_look_later(struct vb_agent *agent);
+
 /** vb_agent_disarm() - Never due any more */
 void vb_agent_disarm(struct vb_agent_id *id);
 
@@ -219,6 +224,16 @@ bool vb_agent_life_open(struct vb_agent *agent);
  * Return:  false: it has ended already
  */
 bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block);
+
+/** vb_agent_life_watch_peer() - From now on its peer is known: within the host its end will be seen
+ * Return:  false: it has been
+ */
+bool vb_agent_life_watch_peer(struct vb_agent_id *id);
+
+/** vb_agent_life_again() - There may be descriptors again
+ * Connections whose peer has ended meanwhile end.
+ */
+void vb_agent_life_again(struct vb_agent *agent);
 
 /** vb_agent_life_event() - Something happened at a descriptor
  * @event:  As epoll_wait() gave it: the number may be another descriptor's by now

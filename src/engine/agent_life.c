@@ -3,6 +3,9 @@
  * Who dies says nothing any more, so the processes of a host that are connected notice it: each
  * holds a stream to a socket that stands for the other one's life, which the kernel ends with it.
  * The other end only accepts and keeps.
+ *
+ * Who has no descriptor left tries again by the timer, for both. What waits to be accepted shows
+ * the end too.
  */
 #include <errno.h>
 #include <stddef.h>
@@ -64,6 +67,12 @@ static bool keep(struct vb_agent *agent, int fd, uint32_t block)
 	return true;
 }
 
+static void watch_later(struct vb_agent *agent)
+{
+	agent->unwatched = true;
+	vb_agent_look_later(agent);
+}
+
 bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 {
 	struct sockaddr_un address;
@@ -77,16 +86,73 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 		if (life->block == block)
 			return true;
 	fd = new_socket();
-	if (fd < 0)
+	if (fd < 0) {
+		watch_later(agent);
 		return true;
+	}
 	len = life_address(agent, block, &address);
 	if (!connect(fd, (struct sockaddr *)&address, len)) {
-		keep(agent, fd, block);
+		if (!keep(agent, fd, block))
+			watch_later(agent);
 		return true;
 	}
 	there = errno != ECONNREFUSED;
 	close(fd);
 	return there;
+}
+
+bool vb_agent_life_watch_peer(struct vb_agent_id *id)
+{
+	return !id->conn.remote_id || id->conn.state == VB_CM_SIDR_RCVD || !id->inside ||
+	       vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
+}
+
+/* Returns 0, or why nobody was accepted. */
+static int accept_one(struct vb_agent *agent)
+{
+	int fd = accept4(agent->life_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+	if (fd < 0)
+		return errno;
+	keep(agent, fd, 0);
+	return 0;
+}
+
+static void heed(struct vb_agent *agent, bool yes)
+{
+	struct epoll_event event = {.events = yes ? EPOLLIN : 0, .data.fd = agent->life_fd};
+
+	epoll_ctl(agent->poll_fd, EPOLL_CTL_MOD, agent->life_fd, &event);
+}
+
+static void accept_some(struct vb_agent *agent)
+{
+	switch (accept_one(agent)) {
+	case 0:
+	case EAGAIN:
+	case EINTR:
+	case ECONNABORTED:
+		break;
+	default:
+		/* It stays readable, and would wake the thread again at once. */
+		heed(agent, false);
+		vb_agent_look_later(agent);
+	}
+}
+
+static bool has_died(struct vb_agent_id *id, void *arg)
+{
+	return !vb_agent_life_watch_peer(id);
+}
+
+void vb_agent_life_again(struct vb_agent *agent)
+{
+	heed(agent, true);
+	accept_some(agent);
+	if (!agent->unwatched)
+		return;
+	agent->unwatched = false;
+	vb_agent_die_each(agent, has_died, NULL);
 }
 
 bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event, uint32_t *dead)
@@ -95,13 +161,7 @@ bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event
 
 	*dead = 0;
 	if (fd == agent->life_fd) {
-		struct sockaddr_un from;
-		socklen_t len = sizeof(from);
-		int peer =
-			accept4(fd, (struct sockaddr *)&from, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (peer >= 0)
-			keep(agent, peer, 0);
+		accept_some(agent);
 		return true;
 	}
 	for (struct vb_agent_life **at = &agent->lives; *at; at = &(*at)->next) {

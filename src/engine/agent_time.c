@@ -3,10 +3,22 @@
 #include "engine/agent_impl.h"
 #include "engine/thread.h"
 
+/* Between two tries for want of a descriptor. */
+#define LOOK_AGAIN_NS 100000000u
+
 static void set_timer(struct vb_agent *agent, uint64_t at)
 {
 	agent->next_ns = at;
 	vb_thread_set_timer(agent->timer_fd, at);
+}
+
+void vb_agent_look_later(struct vb_agent *agent)
+{
+	if (agent->look_ns != VB_NEVER)
+		return;
+	agent->look_ns = vb_now_ns() + LOOK_AGAIN_NS;
+	if (agent->look_ns < agent->next_ns)
+		set_timer(agent, agent->look_ns);
 }
 
 void vb_agent_arm(struct vb_agent_id *id)
@@ -70,6 +82,10 @@ void vb_agent_expire(struct vb_agent *agent)
 	struct vb_agent_id *id, *due = NULL;
 	struct vb_agent_id **at = &agent->timed;
 
+	if (agent->look_ns <= now) {
+		agent->look_ns = VB_NEVER;
+		vb_agent_life_again(agent);
+	}
 	while ((id = *at)) {
 		if (id->conn.due_ns && id->conn.due_ns > now) {
 			if (id->conn.due_ns < next)
@@ -86,7 +102,9 @@ void vb_agent_expire(struct vb_agent *agent)
 	}
 	vb_agent_hosts_fresh(agent);
 	vb_agent_hosts_ask(agent, now);
-	set_timer(agent, next < agent->ask_ns ? next : agent->ask_ns);
+	if (agent->ask_ns < next)
+		next = agent->ask_ns;
+	set_timer(agent, agent->look_ns < next ? agent->look_ns : next);
 	while ((id = due)) {
 		struct vb_cm_out out;
 

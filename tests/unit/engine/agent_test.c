@@ -36,7 +36,7 @@ static int set_up(void **state)
 	engine.adapter = &adapter;
 	atomic_store(&engine.agent, &agent);
 	agent.engine = &engine;
-	agent.next_ns = agent.ask_ns = VB_NEVER;
+	agent.next_ns = agent.ask_ns = agent.look_ns = VB_NEVER;
 	agent.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	pthread_mutex_init(&agent.lock, NULL);
 	assert_int_equal(vb_agent_number_init(&agent), 0);
