@@ -25,19 +25,23 @@ void vb_members_init(struct vb_members *m, struct vb_adapter *a)
 	pthread_mutex_init(&m->list_lock, NULL);
 }
 
-void vb_members_fini(struct vb_members *m)
+static void close_socket(struct vb_members *m)
 {
 	if (m->fd >= 0)
 		close(m->fd);
+	m->fd = -1;
+}
+
+void vb_members_fini(struct vb_members *m)
+{
+	close_socket(m);
 	pthread_mutex_destroy(&m->lock);
 	pthread_mutex_destroy(&m->list_lock);
 }
 
 void vb_members_forked(struct vb_members *m)
 {
-	if (m->fd >= 0)
-		close(m->fd);
-	m->fd = -1;
+	close_socket(m);
 }
 
 /* ---- The directory ---- */
@@ -73,7 +77,8 @@ static void put(uint64_t *set, uint32_t block)
 }
 
 /* Lines, as many as fit; what is left of the last one moves to the front. */
-static size_t take_lines(struct vb_members *m, char *buf, size_t used, bool *skip)
+static size_t take_lines(const struct vb_members *m, uint64_t *set, char *buf, size_t used,
+			 bool *skip)
 {
 	size_t at = 0;
 	char *end;
@@ -85,7 +90,7 @@ static size_t take_lines(struct vb_members *m, char *buf, size_t used, bool *ski
 		block = *skip ? 0 : vb_members_line(buf + at, m->adapter->device);
 		*skip = false;
 		if (block)
-			put(m->processes, block);
+			put(set, block);
 		at = (size_t)(end - buf) + 1;
 	}
 	/* Longer than any of ours: nothing before its end matters. */
@@ -97,34 +102,49 @@ static size_t take_lines(struct vb_members *m, char *buf, size_t used, bool *ski
 	return used - at;
 }
 
-static void read_once(struct vb_members *m)
+static int read_once(const struct vb_members *m, uint64_t *set)
 {
 	int fd = open(LIST, O_RDONLY | O_CLOEXEC);
 	bool skip = false;
 	char buf[4096];
 	size_t used = 0;
 	ssize_t n;
+	int err;
 
 	if (fd < 0)
-		return;
+		return -errno;
 	while ((n = read(fd, buf + used, sizeof(buf) - used)) > 0 || (n < 0 && errno == EINTR))
 		if (n > 0)
-			used = take_lines(m, buf, used + (size_t)n, &skip);
+			used = take_lines(m, set, buf, used + (size_t)n, &skip);
+	err = n < 0 ? -errno : 0;
 	close(fd);
+	return err;
 }
 
 /* Under list_lock. Twice: the kernel counts lines to go on where it was, and so leaves one out
- * when a socket before it goes away meanwhile. */
-static void read_list(struct vb_members *m)
+ * when a socket before it goes away meanwhile. Where it cannot be read now (no descriptor) what was
+ * known holds, and the next one reads. */
+static int read_list(struct vb_members *m)
 {
-	memset(m->processes, 0, sizeof(m->processes));
+	uint64_t set[VB_BLOCKS / 64] = {0};
+	int err;
+
+	m->current = false;
 	put(m->processes, m->adapter->block[0]);
-	read_once(m);
-	read_once(m);
+	put(set, m->adapter->block[0]);
+	err = read_once(m, set);
+	if (!err)
+		err = read_once(m, set);
+	if (err)
+		return err;
+	memcpy(m->processes, set, sizeof(set));
+	/* Where others cannot tell us that they came every message reads. */
+	m->current = m->fd >= 0;
+	return 0;
 }
 
 /* Everybody who takes part is to read the list again. */
-static void tell_all(struct vb_members *m)
+static int tell_all(struct vb_members *m)
 {
 	uint32_t told = 0;
 	int fd = -1;
@@ -141,6 +161,8 @@ static void tell_all(struct vb_members *m)
 				close(fd);
 			fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 		}
+		if (fd < 0)
+			return -errno;
 		len = vb_members_address(m->adapter->device, block, &to);
 		/* A full queue says the same. */
 		if (sendto(fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&to, len) < 0)
@@ -148,33 +170,45 @@ static void tell_all(struct vb_members *m)
 	}
 	if (fd >= 0)
 		close(fd);
+	return 0;
+}
+
+static bool no_descriptor(int err)
+{
+	return err == -EMFILE || err == -ENFILE;
+}
+
+/* Bind the name first, so that whoever comes from then on tells us. */
+static int enter(struct vb_members *m)
+{
+	struct sockaddr_un address;
+	socklen_t len = vb_members_address(m->adapter->device, m->adapter->block[0], &address);
+	int err;
+
+	m->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	err = m->fd < 0 ? -errno : 0;
+	/* Where a name cannot be had the list is read for each message. */
+	if (m->fd >= 0 && bind(m->fd, (struct sockaddr *)&address, len))
+		close_socket(m);
+	if (!no_descriptor(err))
+		err = read_list(m);
+	if (!no_descriptor(err))
+		err = tell_all(m);
+	return no_descriptor(err) ? err : 0;
 }
 
 int vb_members_enter(struct vb_members *m)
 {
-	struct sockaddr_un address;
 	int err = 0;
 
 	pthread_mutex_lock(&m->list_lock);
 	if (!m->entered) {
-		socklen_t len =
-			vb_members_address(m->adapter->device, m->adapter->block[0], &address);
-
-		m->fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-		if (m->fd < 0 && (errno == EMFILE || errno == ENFILE))
-			err = -errno;
-		/* Where a name cannot be had the list is read for each message. */
-		if (m->fd >= 0 && bind(m->fd, (struct sockaddr *)&address, len)) {
-			close(m->fd);
-			m->fd = -1;
-		}
+		err = enter(m);
+		m->entered = !err;
 	}
-	if (!err && !m->entered) {
-		m->entered = true;
-		read_list(m);
-		m->current = m->fd >= 0;
-		tell_all(m);
-	}
+	/* Who could not tell the others takes no part. */
+	if (err)
+		close_socket(m);
 	pthread_mutex_unlock(&m->list_lock);
 	return err;
 }
@@ -193,10 +227,8 @@ static bool news(struct vb_members *m)
 void vb_members_processes(struct vb_members *m, uint64_t set[VB_BLOCKS / 64])
 {
 	pthread_mutex_lock(&m->list_lock);
-	if (m->fd < 0 || news(m) || !m->current) {
+	if (m->fd < 0 || news(m) || !m->current)
 		read_list(m);
-		m->current = m->fd >= 0;
-	}
 	memcpy(set, m->processes, sizeof(m->processes));
 	pthread_mutex_unlock(&m->list_lock);
 }

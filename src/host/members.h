@@ -51,13 +51,14 @@ void vb_members_forked(struct vb_members *m);
 
 /** vb_members_enter() - Take part
  * Context: a block of numbers is ours. The first call does it
- * Return:  0; -EMFILE, -ENFILE
+ * Return:  0; -EMFILE, -ENFILE: the others could not be told, and the next call tries again
  */
 int vb_members_enter(struct vb_members *m);
 
 /** vb_members_processes() - The processes to ask, our own always among them
  * @set:    Receives bits: first blocks
- * Context: after vb_members_enter(); a system call, and where somebody came reads the list
+ * Context: after vb_members_enter(); a system call, and where somebody came reads the list. While
+ * that cannot be read (no descriptor) those that were known before, and the next call tries again
  */
 void vb_members_processes(struct vb_members *m, uint64_t set[VB_BLOCKS / 64]);
 

@@ -246,6 +246,76 @@ static void test_name_taken(void **state)
 	close(fd);
 }
 
+/* As many descriptors as are open, and more. */
+static rlim_t allow_more(int more)
+{
+	struct rlimit limit;
+	rlim_t before;
+	int free = dup(0);
+
+	assert_true(free >= 0);
+	close(free);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	before = limit.rlim_cur;
+	limit.rlim_cur = (rlim_t)(free + more);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	return before;
+}
+
+static void allow(rlim_t descriptors)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	limit.rlim_cur = descriptors;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* Who cannot read the list now has not heard of nobody: it knows who was there, and who came is
+ * seen as soon as it can. */
+static void test_no_descriptor_for_the_list(void **state)
+{
+	uint32_t number[2];
+	struct other other[2];
+	bool known;
+	rlim_t most;
+
+	other[0] = other_start("member", NULL);
+	assert_true(other_hear(&other[0], &number[0], sizeof(number[0])));
+	assert_int_equal(vb_members_enter(&m), 0);
+	other[1] = other_start("member", NULL);
+	assert_true(other_hear(&other[1], &number[1], sizeof(number[1])));
+	most = allow_more(0);
+	known = takes_part(number[0] >> VB_BLOCK_BITS) && takes_part(a->block[0]);
+	allow(most);
+	assert_true(known);
+	assert_true(takes_part(number[1] >> VB_BLOCK_BITS));
+	assert_int_equal(how_many(), 3);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(other_end(&other[i], SIGKILL), SIGKILL);
+}
+
+/* Nor has it told anybody that it came. */
+static void test_no_descriptor_to_enter(void **state)
+{
+	uint32_t number;
+	struct other other = other_start("member", NULL);
+
+	assert_true(other_hear(&other, &number, sizeof(number)));
+	for (int more = 0; more < 2; more++) {
+		rlim_t most = allow_more(more);
+		int err = vb_members_enter(&m);
+
+		allow(most);
+		assert_int_equal(err, -EMFILE);
+		assert_false(m.entered);
+		assert_int_equal(m.fd, -1);
+	}
+	assert_int_equal(vb_members_enter(&m), 0);
+	assert_int_equal(how_many(), 2);
+	assert_int_equal(other_end(&other, SIGKILL), SIGKILL);
+}
+
 /* Names of others between ours, longer than a reading and than a line of ours. */
 static void test_long_list(void **state)
 {
@@ -279,9 +349,15 @@ static void test_long_list(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_lines), TEST(test_groups),     TEST(test_limits),
-		TEST(test_directory),	      TEST(test_full_queue), TEST(test_name_taken),
+		cmocka_unit_test(test_lines),
+		TEST(test_groups),
+		TEST(test_limits),
+		TEST(test_directory),
+		TEST(test_full_queue),
+		TEST(test_name_taken),
 		TEST(test_long_list),
+		TEST(test_no_descriptor_for_the_list),
+		TEST(test_no_descriptor_to_enter),
 	};
 
 	int failed;
