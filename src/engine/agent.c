@@ -513,41 +513,6 @@ static void run(struct vb_agent_id *id, const struct vb_cm_msg *msg)
 		vb_agent_hosts_ask_next(agent, gid, remote_id);
 }
 
-/* Numbers of those to be told: the table must not be changed while it is walked. */
-struct bereaved {
-	vb_agent_dies *dies;
-	void *arg;
-	uint32_t n, *index;
-};
-
-static int collect(void *object, void *arg)
-{
-	struct vb_agent_id *id = object;
-	struct bereaved *b = arg;
-
-	if (b->dies(id, b->arg))
-		b->index[b->n++] = id->index;
-	return 0;
-}
-
-void vb_agent_die_each(struct vb_agent *agent, vb_agent_dies *dies, void *arg)
-{
-	struct bereaved b = {.dies = dies, .arg = arg};
-
-	b.index = calloc(vb_idtable_count(&agent->ids) + 1, sizeof(*b.index));
-	if (!b.index)
-		return;
-	vb_idtable_each(&agent->ids, collect, &b);
-	for (uint32_t i = 0; i < b.n; i++)
-		vb_agent_die(vb_idtable_lookup(&agent->ids, b.index[i]));
-	free(b.index);
-}
-
-static bool is_of_block(struct vb_agent_id *id, void *block)
-{
-	return id->inside && id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT == *(uint32_t *)block;
-}
-
 /* What is left of a connection whose peer has forgotten it. */
 static void end_stale(struct vb_agent_id *id)
 {
@@ -623,9 +588,9 @@ static bool answer(struct vb_agent *agent, const struct vb_cm_msg *msg,
 		   const struct vb_udp_datagram *d)
 {
 	uint32_t number = msg->attr == VB_CM_SIDR_REP ? msg->local_id : msg->remote_id;
-	struct vb_agent_id *id = vb_idtable_lookup(&agent->ids, number & (VB_AGENT_IDS - 1));
+	struct vb_agent_id *id = vb_agent_id_of(agent, number);
 
-	if (!id || id->conn.local_id != number)
+	if (!id)
 		return false;
 	/* Numbers can be guessed; what comes from elsewhere is not the peer's. */
 	if (memcmp(id->path.peer_gid, d->src_gid, sizeof(d->src_gid)) != 0)
@@ -675,7 +640,7 @@ static void run_event(struct vb_agent *agent, const struct epoll_event *event)
 		vb_agent_expire(agent);
 	life = fd == agent->timer_fd || vb_agent_life_event(agent, event, &dead);
 	if (life && fd != agent->timer_fd && dead)
-		vb_agent_die_each(agent, is_of_block, &dead);
+		vb_agent_mourn(agent, dead);
 	life = life || vb_agent_hosts_event(agent, fd);
 	port = life ? NULL : vb_agent_hold_port(agent, fd, &ours);
 	pthread_mutex_unlock(&agent->lock);

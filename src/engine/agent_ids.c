@@ -29,3 +29,10 @@ uint32_t vb_agent_number(struct vb_agent *agent, uint32_t index)
 	turn = agent->turns << VB_AGENT_INDEX_BITS & ((1u << VB_AGENT_BLOCK_SHIFT) - 1);
 	return agent->engine->adapter->block[0] << VB_AGENT_BLOCK_SHIFT | turn | index;
 }
+
+struct vb_agent_id *vb_agent_id_of(struct vb_agent *agent, uint32_t number)
+{
+	struct vb_agent_id *id = vb_idtable_lookup(&agent->ids, number & (VB_AGENT_IDS - 1));
+
+	return id && id->conn.local_id == number ? id : NULL;
+}

@@ -116,6 +116,9 @@ int vb_agent_number_init(struct vb_agent *agent);
 /** vb_agent_number() - The comm id of an id that has just got its index; under the lock */
 uint32_t vb_agent_number(struct vb_agent *agent, uint32_t index);
 
+/** vb_agent_id_of() - The id of a comm id, NULL none; under the lock */
+struct vb_agent_id *vb_agent_id_of(struct vb_agent *agent, uint32_t number);
+
 /** vb_agent_transmit() - Send a MAD
  * @plain:  Not by way of faults
  * Context: may be under the agent's lock
@@ -241,6 +244,12 @@ void vb_agent_life_again(struct vb_agent *agent);
  * Return:  false: it is none of these
  */
 bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event, uint32_t *dead);
+
+/** vb_agent_mourn() - The process of a block has ended: what it said last is heard, then it is said
+ * for it that it has
+ * Context: engine's thread; under the lock, which is let go of meanwhile
+ */
+void vb_agent_mourn(struct vb_agent *agent, uint32_t block);
 
 /** vb_agent_life_close() - Close all */
 void vb_agent_life_close(struct vb_agent *agent);

@@ -16,8 +16,11 @@
 #include <unistd.h>
 
 #include "engine/agent_impl.h"
+#include "engine/wire.h"
 
 #define BACKLOG 4096
+/* Messages in the queue of a socket, at most, as systems are set up. */
+#define LAST_WORDS 1024
 
 static socklen_t life_address(const struct vb_agent *agent, uint32_t block,
 			      struct sockaddr_un *address)
@@ -192,6 +195,89 @@ void vb_agent_life_close(struct vb_agent *agent)
 		free(life);
 	}
 }
+
+/* ---- Those who have lost somebody ---- */
+
+/* Those to be told, by number: the table must not be changed while it is walked, and they may have
+ * gone by then. */
+struct bereaved {
+	vb_agent_dies *dies;
+	void *arg;
+	uint32_t n, *number;
+};
+
+static int collect(void *object, void *arg)
+{
+	struct vb_agent_id *id = object;
+	struct bereaved *b = arg;
+
+	if (b->dies(id, b->arg))
+		b->number[b->n++] = id->conn.local_id;
+	return 0;
+}
+
+static bool find_bereaved(struct vb_agent *agent, struct bereaved *b)
+{
+	b->number = calloc(vb_idtable_count(&agent->ids) + 1, sizeof(*b->number));
+	if (!b->number)
+		return false;
+	vb_idtable_each(&agent->ids, collect, b);
+	return true;
+}
+
+static void tell_bereaved(struct vb_agent *agent, struct bereaved *b)
+{
+	for (uint32_t i = 0; i < b->n; i++) {
+		struct vb_agent_id *id = vb_agent_id_of(agent, b->number[i]);
+
+		if (id)
+			vb_agent_die(id);
+	}
+	free(b->number);
+}
+
+void vb_agent_die_each(struct vb_agent *agent, vb_agent_dies *dies, void *arg)
+{
+	struct bereaved b = {.dies = dies, .arg = arg};
+
+	if (find_bereaved(agent, &b))
+		tell_bereaved(agent, &b);
+}
+
+static bool is_of_block(struct vb_agent_id *id, void *block)
+{
+	return id->inside && id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT == *(uint32_t *)block;
+}
+
+/* What a process said before it ended may wait in our sockets still. Not under the lock: messages
+ * are taken with the wire's, and handled with this one. */
+static void hear_last_words(struct vb_engine *engine)
+{
+	uint32_t n = atomic_load(&engine->adapter->n_blocks);
+
+	for (uint32_t i = 0; i < n; i++) {
+		int fd = vb_adapter_block_socket(engine->adapter, i);
+
+		for (int words = 0; words < LAST_WORDS && vb_wire_handed(engine, fd); words++)
+			;
+	}
+}
+
+/* Those who are connected to it by now: the next process may have the block at once. */
+void vb_agent_mourn(struct vb_agent *agent, uint32_t block)
+{
+	struct bereaved b = {.dies = is_of_block, .arg = &block};
+
+	if (!find_bereaved(agent, &b))
+		return;
+	pthread_mutex_unlock(&agent->lock);
+	if (b.n)
+		hear_last_words(agent->engine);
+	pthread_mutex_lock(&agent->lock);
+	tell_bereaved(agent, &b);
+}
+
+/* ---- News for all ---- */
 
 static int tell_id(void *object, void *arg)
 {

@@ -321,12 +321,62 @@ static void the_dead_ask_nothing(void *arg)
 	rdma_destroy_event_channel(bed.active);
 }
 
+/* ---- Last words ---- */
+
+/* Accepts one request and is held up; what is told then. */
+static void accept_and_stop(int to)
+{
+	struct rdma_conn_param param = bed_param();
+	struct rdma_cm_event *event;
+
+	bed_serve(&bed, RDMA_PS_TCP, to);
+	event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	bed.server = event->id;
+	CHECK(!rdma_ack_cm_event(event));
+	bed_qp(bed.server);
+	CHECK(!rdma_accept(bed.server, &param));
+	CHECK(!raise(SIGSTOP));
+	bed_take(bed.passive, RDMA_CM_EVENT_ESTABLISHED);
+	bed_take(bed.passive, RDMA_CM_EVENT_DISCONNECTED);
+	CHECK(bed_quiet(bed.passive));
+	_exit(0);
+}
+
+/* Who is held up finds what the dead said last and their end at once, in this order. */
+static void the_dead_are_heard_out(void *arg)
+{
+	int from[2], to[2], status;
+	pid_t server, client;
+	char go;
+
+	CHECK(!pipe(from) && !pipe(to));
+	server = fork();
+	if (!server)
+		accept_and_stop(from[1]);
+	CHECK(read(from[0], &bed.addr, sizeof(bed.addr)) == sizeof(bed.addr));
+	bed.ps = RDMA_PS_TCP;
+	client = fork();
+	if (!client) {
+		ask("hello");
+		CHECK(read(to[0], &go, 1) == 1);
+		bed_take(bed.active, RDMA_CM_EVENT_ESTABLISHED);
+		CHECK(write(from[1], "x", 1) == 1);
+		pause();
+	}
+	CHECK(waitpid(server, &status, WUNTRACED) == server && WIFSTOPPED(status));
+	CHECK(write(to[1], "x", 1) == 1 && read(from[0], &go, 1) == 1);
+	CHECK(!kill(client, SIGKILL) && waitpid(client, NULL, 0) == client);
+	CHECK(!kill(server, SIGCONT));
+	CHECK(waitpid(server, &status, 0) == server && !status);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BED_TEST(askers_die),
 		BED_TEST(those_asked_die),
 		BED_TEST(the_dead_ask_nothing),
+		BED_TEST(the_dead_are_heard_out),
 	};
 
 	run_only();

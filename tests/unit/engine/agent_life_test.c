@@ -67,7 +67,10 @@ static int set_up(void **state)
 	id->handler = happened;
 	id->conn.state = VB_CM_ESTABLISHED;
 	id->conn.remote_id = THEIRS << VB_AGENT_BLOCK_SHIFT | 1;
-	return vb_idtable_add(&us.agent.ids, id, &id->index);
+	if (vb_idtable_add(&us.agent.ids, id, &id->index))
+		return -1;
+	id->conn.local_id = vb_agent_number(&us.agent, id->index);
+	return 0;
 }
 
 static int tear_down(void **state)
