@@ -104,24 +104,54 @@ static void let_return(struct cm_channel *c)
 
 void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 {
-	struct cm_channel **at;
-	struct cm_event *event;
+	struct cm_channel *c = channel_of(channel), **at;
+	struct cm_event *events, *event;
+	bool alive, used;
+	int fd;
 
 	if (!channel)
 		return;
-	if (cm_alive(channel_of(channel)->alive))
-		let_return(channel_of(channel));
+	alive = cm_alive(c->alive);
+	if (alive)
+		let_return(c);
 	cm_lock();
 	at = place_of(channel);
 	if (*at)
 		*at = (*at)->next;
+	events = c->first;
+	c->first = NULL;
+	c->last = &c->first;
+	c->gone = true;
+	fd = channel->fd;
+	/* A thread of the parent's never leaves. */
+	used = c->inside && alive;
 	cm_unlock();
-	while ((event = channel_of(channel)->first)) {
-		channel_of(channel)->first = event->next;
+	while ((event = events)) {
+		events = event->next;
 		free(event);
 	}
-	close(channel->fd);
-	free(channel_of(channel));
+	close(fd);
+	if (!used)
+		free(c);
+}
+
+/* Under the lock, as the next one. A channel that is there stays until its last user leaves. */
+static bool enter(struct cm_channel *c)
+{
+	if (!*place_of(&c->channel))
+		return false;
+	c->inside++;
+	return true;
+}
+
+/* True: it was destroyed meanwhile, and must not be touched any more. */
+static bool leave(struct cm_channel *c)
+{
+	bool gone = c->gone;
+
+	if (!--c->inside && gone)
+		free(c);
+	return gone;
 }
 
 /* ---- The queue, under the lock ---- */
@@ -301,7 +331,7 @@ static void wait_for_ever(void)
 }
 
 /* Until it is readable: 0. -1: it does not wait, or a signal ended the call, as it ends the system
- * call of the real library. */
+ * call of the real library. 1: there is no such descriptor. */
 static int wait_readable(int fd)
 {
 	struct pollfd readable = {.fd = fd, .events = POLLIN};
@@ -311,28 +341,20 @@ static int wait_readable(int fd)
 		return vb_fail_minus1(VB_RULE_CM_NO_EVENT, "channel fd=%d", fd);
 	if (poll(&readable, 1, -1) < 0)
 		return -1;
-	if (flags < 0 || readable.revents & POLLNVAL)
-		wait_for_ever();
-	return 0;
+	return flags < 0 || readable.revents & POLLNVAL;
 }
 
-int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
+/* Until there is an event, which is the caller's then; NULL: errno says why not. Gives the lock
+ * back. */
+static struct cm_event *wait_event(struct cm_channel *c)
 {
-	struct cm_channel *c = channel_of(channel);
 	struct cm_event *event = NULL;
-	bool failed = false;
-	int fd;
+	int end = 0, err, fd = c->channel.fd;
+	bool gone;
 
-	if (!cm_channel_usable(channel, "rdma_get_cm_event"))
-		return -1;
-	if (!out)
-		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
-	cm_lock();
-	c->inside++;
-	fd = channel->fd;
-	while (!failed && !(event = get(c))) {
+	while (!end && !c->gone && !(event = get(c))) {
 		cm_unlock();
-		failed = wait_readable(fd) < 0;
+		end = wait_readable(fd);
 		cm_lock();
 	}
 	if (event) {
@@ -343,8 +365,31 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 		c->given = true;
 		c->to = pthread_self();
 	}
-	c->inside--;
+	err = errno;
+	gone = leave(c);
 	cm_unlock();
+	if (!event && end >= 0 && (gone || end))
+		wait_for_ever();
+	errno = err;
+	return event;
+}
+
+int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event **out)
+{
+	struct cm_channel *c = channel_of(channel);
+	struct cm_event *event;
+
+	if (!cm_channel_usable(channel, "rdma_get_cm_event"))
+		return -1;
+	if (!out)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
+	cm_lock();
+	if (!enter(c)) {
+		cm_unlock();
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "channel %p is none any more",
+				      (void *)channel);
+	}
+	event = wait_event(c);
 	if (!event)
 		return -1;
 	act_on(event);

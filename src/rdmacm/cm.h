@@ -54,6 +54,7 @@ struct cm_channel {
 	struct cm_event *first, **last;
 	struct cm_channel *next; /* of those that are there */
 	unsigned int inside;	 /* calls of rdma_get_cm_event */
+	bool gone;		 /* who leaves last frees it */
 	bool given;		 /* events, the last one to: */
 	pthread_t to;
 };

@@ -3,13 +3,16 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -367,6 +370,103 @@ static void user_events_only(void *arg)
 	rdma_destroy_event_channel(channel);
 }
 
+/* ---- Channels that are destroyed under a thread ---- */
+
+/* The library calls these: a thread that was woken is held before it does anything. */
+static enum { NOBODY, BY_EVENT, BY_SIGNAL } holds;
+static sem_t waits_now, woken, go, rests;
+
+#define CALLED __attribute__((visibility("default")))
+
+CALLED int poll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	struct timespec most = {timeout / 1000, timeout % 1000 * 1000000L};
+	const bool waits = timeout < 0, held = waits && holds != NOBODY;
+	int ret = -1;
+
+	if (held)
+		CHECK(!sem_post(&waits_now));
+	if (!held || holds == BY_EVENT)
+		ret = (int)syscall(SYS_ppoll, fds, n, waits ? NULL : &most, NULL, 0);
+	if (held)
+		CHECK(!sem_post(&woken) && !sem_wait(&go));
+	if (held && ret < 0)
+		errno = EINTR;
+	return ret;
+}
+
+CALLED int pause(void)
+{
+	CHECK(!sem_post(&rests));
+	return poll(NULL, 0, BED_PATIENCE_S * 1000);
+}
+
+#define PIECES 256
+#define FILL   0xa5
+
+/* Memory of all sizes of small objects, where the one was that has just been freed. */
+static void occupy(uint8_t *pieces[PIECES])
+{
+	for (int i = 0; i < PIECES; i++) {
+		pieces[i] = malloc((size_t)i + 1);
+		CHECK(pieces[i]);
+		memset(pieces[i], FILL, (size_t)i + 1);
+	}
+}
+
+static void untouched(uint8_t *pieces[PIECES])
+{
+	for (int i = 0; i < PIECES; i++) {
+		for (int at = 0; at <= i; at++)
+			CHECK(pieces[i][at] == FILL);
+		free(pieces[i]);
+	}
+}
+
+/* A thread that asks for an event, and has found none. */
+static pthread_t hold_one(struct waiting *w, int by)
+{
+	pthread_t thread;
+
+	holds = by;
+	CHECK(!sem_init(&waits_now, 0, 0) && !sem_init(&woken, 0, 0));
+	CHECK(!sem_init(&go, 0, 0) && !sem_init(&rests, 0, 0));
+	CHECK(!pthread_create(&thread, NULL, get_one, w) && !sem_wait(&waits_now));
+	return thread;
+}
+
+static void a_signal_ends_waiting_at_what_is_gone(void *arg)
+{
+	struct waiting w = {.channel = rdma_create_event_channel()};
+	uint8_t *pieces[PIECES];
+	pthread_t thread = hold_one(&w, BY_SIGNAL);
+
+	CHECK(!sem_wait(&woken));
+	rdma_destroy_event_channel(w.channel);
+	occupy(pieces);
+	CHECK(!sem_post(&go) && !pthread_join(thread, NULL));
+	CHECK(w.ret == -1 && w.err == EINTR);
+	untouched(pieces);
+}
+
+/* The event that woke it is its id's, and goes with that. */
+static void who_is_woken_at_what_is_gone_waits(void *arg)
+{
+	struct waiting w = {.channel = rdma_create_event_channel()};
+	struct rdma_cm_id *id = lone(w.channel);
+	uint8_t *pieces[PIECES];
+
+	hold_one(&w, BY_EVENT);
+	write_event(id, 7);
+	CHECK(!sem_wait(&woken));
+	CHECK(!rdma_destroy_id(id));
+	rdma_destroy_event_channel(w.channel);
+	occupy(pieces);
+	CHECK(!sem_post(&go) && !sem_wait(&rests));
+	CHECK(!atomic_load(&w.done));
+	untouched(pieces);
+}
+
 /* ---- Threads ---- */
 
 #define THREADS 6
@@ -443,6 +543,8 @@ int main(void)
 		BED_TEST(events_move_with_their_id),
 		BED_TEST(a_connection_moves_to_another_channel),
 		BED_TEST(user_events_only),
+		BED_TEST(a_signal_ends_waiting_at_what_is_gone),
+		BED_TEST(who_is_woken_at_what_is_gone_waits),
 		BED_TEST(many_threads_share_a_channel),
 	};
 
