@@ -251,6 +251,11 @@ static struct cm_event *take_out(struct cm_channel *c, const struct cm_id *id)
 	return out;
 }
 
+static bool is_request(const struct cm_event *event)
+{
+	return event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST;
+}
+
 struct cm_event *cm_channel_forget(struct cm_id *id)
 {
 	struct cm_event *events, *requests = NULL;
@@ -262,7 +267,7 @@ struct cm_event *cm_channel_forget(struct cm_id *id)
 		struct cm_event *event = events;
 
 		events = event->next;
-		if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST && event->id != id) {
+		if (is_request(event) && event->id != id) {
 			event->next = requests;
 			requests = event;
 		} else {
@@ -291,6 +296,9 @@ struct cm_event *cm_event_new(struct cm_id *id, int type, int status)
 void cm_event_post(struct cm_event *event)
 {
 	cm_lock();
+	/* The listener may have moved since its child was made. */
+	if (is_request(event))
+		event->id->id.channel = event->counts->id.channel;
 	put(channel_of(event->counts->id.channel), event);
 	cm_unlock();
 }
@@ -360,7 +368,7 @@ static struct cm_event *wait_event(struct cm_channel *c)
 	if (event) {
 		give_out(event, event->counts);
 		/* As in the kernel: what the program has is not in the backlog, answered or not. */
-		if (event->event.event == RDMA_CM_EVENT_CONNECT_REQUEST)
+		if (is_request(event))
 			cm_uncount(event->id);
 		c->given = true;
 		c->to = pthread_self();
@@ -433,11 +441,27 @@ void cm_wait_acked(struct cm_id *id, const char *call)
 
 /* ---- Moving ---- */
 
+/* Under the lock. Nobody has the ids of queued requests yet: they go with their listener, and
+ * what has happened to them since. */
+static void move(struct cm_id *id, struct rdma_event_channel *channel)
+{
+	struct cm_event *events = take_out(channel_of(id->id.channel), id);
+
+	id->id.channel = channel;
+	while (events) {
+		struct cm_event *event = events;
+
+		events = event->next;
+		put(channel_of(channel), event);
+		if (is_request(event) && event->id != id)
+			move(event->id, channel);
+	}
+}
+
 int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 {
 	struct cm_id *id = cm_id_of(rid);
 	struct rdma_event_channel *before, *own = NULL;
-	struct cm_event *events;
 	bool was_sync;
 
 	if (!cm_usable(rid, "rdma_migrate_id") ||
@@ -455,15 +479,8 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 		rdma_ack_cm_event(id->id.event);
 	id->id.event = NULL;
 	cm_lock();
-	events = take_out(channel_of(before), id);
-	rid->channel = channel;
 	id->sync = own != NULL;
-	while (events) {
-		struct cm_event *event = events;
-
-		events = event->next;
-		put(channel_of(channel), event);
-	}
+	move(id, channel);
 	cm_unlock();
 	cm_wait_acked(id, "rdma_migrate_id");
 	if (was_sync)
@@ -474,19 +491,12 @@ int rdma_migrate_id(struct rdma_cm_id *rid, struct rdma_event_channel *channel)
 void cm_move_request(struct cm_id *id, struct rdma_event_channel *channel,
 		     struct rdma_cm_event *request)
 {
-	struct cm_event *event = (struct cm_event *)(void *)request, *queued;
+	struct cm_event *event = (struct cm_event *)(void *)request;
 	uint32_t *given_out;
 
 	cm_lock();
-	queued = take_out(channel_of(id->id.channel), id);
-	id->id.channel = channel;
+	move(id, channel);
 	id->sync = true;
-	while (queued) {
-		struct cm_event *one = queued;
-
-		queued = one->next;
-		put(channel_of(channel), one);
-	}
 	given_out = take_back(event);
 	give_out(event, id);
 	id->id.event = request;

@@ -357,6 +357,41 @@ static void a_connection_moves_to_another_channel(void *arg)
 	rdma_destroy_event_channel(own);
 }
 
+/* Requests that wait go with their listener, and all that happens to them from then on. */
+static void a_listener_moves_with_its_requests(void *arg)
+{
+	struct rdma_event_channel *own[2];
+	struct rdma_conn_param param = bed_param();
+	struct rdma_cm_event *event;
+
+	start();
+	for (int i = 0; i < 2; i++)
+		own[i] = rdma_create_event_channel();
+	bed_resolve(&bed);
+	bed_qp(bed.client);
+	CHECK(!rdma_connect(bed.client, &param));
+	while (bed_quiet(bed.passive))
+		sched_yield();
+	for (int i = 0; i < 2; i++)
+		CHECK(!rdma_migrate_id(bed.listener, own[i]));
+	rdma_destroy_event_channel(bed.passive);
+	bed.passive = own[1];
+	event = bed_want(bed.passive, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	bed.server = event->id;
+	CHECK(event->listen_id == bed.listener && bed.server->channel == bed.passive);
+	CHECK(!rdma_ack_cm_event(event));
+	bed_qp(bed.server);
+	CHECK(!rdma_accept(bed.server, &param));
+	bed_take(bed.active, RDMA_CM_EVENT_ESTABLISHED);
+	bed_take(bed.passive, RDMA_CM_EVENT_ESTABLISHED);
+	/* What is given out stays when the listener moves on. */
+	CHECK(!rdma_migrate_id(bed.listener, own[0]));
+	CHECK(bed.server->channel == own[1]);
+	bed_hang_up(&bed);
+	bed_close(&bed);
+	rdma_destroy_event_channel(own[0]);
+}
+
 static void user_events_only(void *arg)
 {
 	struct rdma_event_channel *channel = rdma_create_event_channel();
@@ -542,6 +577,7 @@ int main(void)
 		BED_TEST(migrating_waits_for_acknowledgement),
 		BED_TEST(events_move_with_their_id),
 		BED_TEST(a_connection_moves_to_another_channel),
+		BED_TEST(a_listener_moves_with_its_requests),
 		BED_TEST(user_events_only),
 		BED_TEST(a_signal_ends_waiting_at_what_is_gone),
 		BED_TEST(who_is_woken_at_what_is_gone_waits),
