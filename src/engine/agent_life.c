@@ -113,7 +113,10 @@ bool vb_agent_life_watch_peer(struct vb_agent_id *id)
 /* Returns 0, or why nobody was accepted. */
 static int accept_one(struct vb_agent *agent)
 {
-	int fd = accept4(agent->life_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	struct sockaddr_un from;
+	socklen_t len = sizeof(from);
+	int fd = accept4(agent->life_fd, (struct sockaddr *)&from, &len,
+			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0)
 		return errno;
