@@ -39,7 +39,7 @@
 /* Between two packets that tell a peer of congestion, as adapters do. */
 #define CNP_NS 50000u
 
-/* An identification of 0 may be chance once, not so often. */
+/* An identification as ours write it may be chance once, not so often. */
 #define PLAIN 3
 
 struct vb_wire_qp {
