@@ -9,7 +9,7 @@
  * Theory of operation
  *
  * Packets of UC and UD whose receiver is late. Nobody sends these again, and within a host their
- * sender waits a moment for the next receive (engine/datagram). Between hosts it cannot know; so
+ * sender waits a moment for the next receive (engine/datagram). As packets it cannot know; so
  * here the packet waits, and those of its QP that follow it, until a receive is there or the moment
  * is over: then it is lost, as it would have been at once. Nothing else waits for it. A queue that
  * never took a message is not waited for: its program may never post.
