@@ -21,6 +21,7 @@
 #include "transport/rc_req.h"
 #include "transport/rc_resp.h"
 #include "transport/uc_resp.h"
+#include "wire/ident.h"
 
 /* Records of one step of a machine; packets a QP sends before others come in turn. */
 #define RECORDS 64
@@ -39,9 +40,6 @@
 /* Between two packets that tell a peer of congestion, as adapters do. */
 #define CNP_NS 50000u
 
-/* An identification as ours write it may be chance once, not so often. */
-#define PLAIN 3
-
 struct vb_wire_qp {
 	struct vb_rc_sq sq;
 	struct vb_rc_resp resp;
@@ -49,7 +47,7 @@ struct vb_wire_qp {
 	struct vb_udp_path path;
 	uint64_t cnp_ns; /* when the peer was told of congestion, the last time */
 	struct vb_cut asked, answered;
-	uint8_t plain;	 /* packets in a row whose identification was known, up to PLAIN */
+	struct vb_ident ident;
 	uint64_t base;	 /* the QP's number of the machine's request 0 */
 	uint64_t posted; /* requests given to the machine */
 	struct vb_rc_wqe ring[];
@@ -515,19 +513,6 @@ static enum vb_verdict respond(struct turn *t, const struct vb_packet *pkt,
 	return vb_rc_resp_packet(&w->resp, &w->peer, &resp_env, t, pkt, src, out);
 }
 
-/* Where the ICRC was solved for an unknown identification, half of it is left to detect damage
- * (wire/icrc.h). A peer whose identifications are known needs no such leniency: they are places in
- * a buffer of the sender's, of which the receiver's kernel makes other buffers, or none. */
-static bool believable(struct vb_wire_qp *w, const struct vb_udp_datagram *d)
-{
-	bool known = d->flow.ip_id < VB_UDP_SEGMENTS;
-
-	if (!known && w->plain == PLAIN)
-		return false;
-	w->plain = known ? (uint8_t)(w->plain + (w->plain < PLAIN)) : 0;
-	return true;
-}
-
 /* ---- Congestion ---- */
 
 /* Tell the peer that its packets met a queue. */
@@ -583,7 +568,7 @@ static bool is_ours(struct vb_engine *engine, const struct vb_qp *qp,
 	if (memcmp(d->dest_gid, qp->own_gid.raw, sizeof(d->dest_gid)) != 0 ||
 	    vb_wire_silent(engine, w->path.dest_gid, qp->attr.dest_qp_num))
 		return false;
-	if (believable(w, d))
+	if (vb_ident_take(&w->ident, d->flow.ip_id, VB_UDP_SEGMENTS))
 		return true;
 	vb_stat_add(engine->adapter, VB_STAT_ICRC_ERRORS, 1);
 	return false;
