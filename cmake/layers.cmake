@@ -20,6 +20,8 @@ function(vb_shared name version soversion map)
   set_target_properties(${name} PROPERTIES OUTPUT_NAME ${name} PREFIX ""
     VERSION ${version} SOVERSION ${soversion} LINK_DEPENDS ${map})
   target_link_options(${name} PRIVATE -Wl,--version-script=${map} -Wl,--no-undefined-version)
+  # Bound when loaded, as distributions build them: no first call is slower than the next.
+  target_link_options(${name} PRIVATE -Wl,-z,relro,-z,now)
   if(NOT VB_SANITIZE)
     target_link_options(${name} PRIVATE -Wl,-z,defs)
   endif()

@@ -44,7 +44,7 @@ static void free_agent(struct vb_agent *agent)
 		close(agent->timer_fd);
 	vb_agent_close_ports(agent);
 	vb_agent_life_close(agent);
-	vb_idtable_fini(&agent->ids);
+	vb_agent_ids_fini(agent);
 	pthread_mutex_destroy(&agent->lock);
 	free(agent);
 }
@@ -65,7 +65,7 @@ static struct vb_agent *new_agent(struct vb_engine *engine, struct vb_context *c
 	agent->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	event.data.fd = agent->timer_fd;
-	if (vb_agent_number_init(agent) || agent->poll_fd < 0 || agent->timer_fd < 0 ||
+	if (vb_agent_ids_init(agent) || agent->poll_fd < 0 || agent->timer_fd < 0 ||
 	    epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, agent->timer_fd, &event) ||
 	    !vb_agent_life_open(agent)) {
 		free_agent(agent);
@@ -175,26 +175,7 @@ static void free_id(struct vb_agent_id *id)
 	vb_agent_disarm(id);
 	unlist_hashed(id);
 	vb_agent_unbind(id);
-	vb_idtable_remove(&id->agent->ids, id->index);
-	free(id);
-}
-
-static int new_id(struct vb_agent *agent, struct vb_agent_id **out)
-{
-	struct vb_agent_id *id = calloc(1, sizeof(*id));
-	int err;
-
-	if (!id)
-		return -ENOMEM;
-	err = vb_idtable_add(&agent->ids, id, &id->index);
-	if (err) {
-		free(id);
-		return err;
-	}
-	id->agent = agent;
-	id->conn.local_id = vb_agent_number(agent, id->index);
-	*out = id;
-	return 0;
+	vb_agent_id_free(id);
 }
 
 int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void *owner,
@@ -206,7 +187,7 @@ int vb_agent_create(struct ibv_context *context, vb_agent_handler *handler, void
 	if (err)
 		return err;
 	pthread_mutex_lock(&agent->lock);
-	err = new_id(agent, out);
+	err = vb_agent_id_new(agent, out);
 	if (!err) {
 		(*out)->handler = handler;
 		(*out)->owner = owner;
@@ -409,7 +390,7 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	struct vb_agent_id *id;
 
 	/* Lost, as it were: it comes again. */
-	if (new_id(agent, &id))
+	if (vb_agent_id_new(agent, &id))
 		return;
 	way_back(d, &id->path);
 	id->inside = vb_agent_inside(agent, id->path.peer_gid);

@@ -69,6 +69,8 @@ struct vb_agent {
 	int poll_fd, timer_fd;
 	struct vb_idtable ids; /* index -> id */
 	uint32_t last_index, turns;
+	struct vb_agent_id *spare; /* memory of ids, by next_listener */
+	uint32_t n_spare;
 	struct vb_agent_port *ports;
 	struct vb_agent_chosen *chosen;
 	int life_fd; /* others connect to it; -1 none */
@@ -108,13 +110,21 @@ struct vb_agent_id {
 	struct vb_agent_id *next_listener, *next_timed, *next_hashed;
 };
 
-/** vb_agent_number_init() - Make the table of ids
+/** vb_agent_ids_init() - Make the table of ids
  * Return:  0, -ENOMEM
  */
-int vb_agent_number_init(struct vb_agent *agent);
+int vb_agent_ids_init(struct vb_agent *agent);
 
-/** vb_agent_number() - The comm id of an id that has just got its index; under the lock */
-uint32_t vb_agent_number(struct vb_agent *agent, uint32_t index);
+/** vb_agent_ids_fini() - None is left */
+void vb_agent_ids_fini(struct vb_agent *agent);
+
+/** vb_agent_id_new() - An id with a number of its own; under the lock
+ * Return:  0, -ENOMEM, -ENOSPC
+ */
+int vb_agent_id_new(struct vb_agent *agent, struct vb_agent_id **out);
+
+/** vb_agent_id_free() - Nothing refers to it any more; under the lock */
+void vb_agent_id_free(struct vb_agent_id *id);
 
 /** vb_agent_id_of() - The id of a comm id, NULL none; under the lock */
 struct vb_agent_id *vb_agent_id_of(struct vb_agent *agent, uint32_t number);

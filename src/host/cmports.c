@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -226,20 +227,32 @@ socklen_t vb_cmport_elsewhere(const char *device, const struct vb_cmport *port,
 	return found;
 }
 
+static bool parse_range(const char *text, uint32_t *first, uint32_t *last)
+{
+	char *end;
+
+	*first = (uint32_t)strtoul(text, &end, 10);
+	if (end == text)
+		return false;
+	text = end;
+	*last = (uint32_t)strtoul(text, &end, 10);
+	return end != text && *first <= *last && *last <= 65535 &&
+	       *last - *first >= 2 * VB_CMPORT_BLOCK;
+}
+
 static void range(uint32_t *first, uint32_t *last)
 {
-	FILE *file = fopen("/proc/sys/net/ipv4/ip_local_port_range", "re");
+	int fd = open("/proc/sys/net/ipv4/ip_local_port_range", O_RDONLY | O_CLOEXEC);
+	char line[64] = "";
+	ssize_t n = fd < 0 ? 0 : read(fd, line, sizeof(line) - 1);
 
-	*first = RANGE_FIRST;
-	*last = RANGE_LAST;
-	if (!file)
-		return;
-	if (fscanf(file, "%u %u", first, last) != 2 || *last > 65535 ||
-	    *last - *first < 2 * VB_CMPORT_BLOCK || *first > *last) {
+	if (fd >= 0)
+		close(fd);
+	line[n > 0 ? n : 0] = '\0';
+	if (!parse_range(line, first, last)) {
 		*first = RANGE_FIRST;
 		*last = RANGE_LAST;
 	}
-	fclose(file);
 }
 
 socklen_t vb_cmport_block_address(const char *device, uint16_t space, uint16_t port,

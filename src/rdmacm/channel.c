@@ -32,8 +32,11 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 
 	if (!n)
 		return NULL;
-	for (int i = 0; i < n; i++)
+	/* Or the first connection would wait for what all need. */
+	for (int i = 0; i < n; i++) {
 		vb_agent_ready(devices[i].verbs);
+		cm_device_pd(&devices[i]);
+	}
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return vb_fail_null(VB_RULE_CM_MEMORY, "an event channel");
@@ -46,6 +49,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		return vb_fail_null(VB_RULE_CM_DESCRIPTORS, "an event channel: %s",
 				    strerror(errno));
 	}
+	cm_event_spare();
 	cm_lock();
 	c->next = channels;
 	channels = c;
@@ -128,7 +132,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 	cm_unlock();
 	while ((event = events)) {
 		events = event->next;
-		free(event);
+		cm_event_free(event);
 	}
 	close(fd);
 	if (!used)
@@ -138,7 +142,7 @@ void rdma_destroy_event_channel(struct rdma_event_channel *channel)
 /* Under the lock, as the next one. A channel that is there stays until its last user leaves. */
 static bool enter(struct cm_channel *c)
 {
-	if (!*place_of(&c->channel))
+	if (!*place_of(&c->channel) || !cm_alive(c->alive))
 		return false;
 	c->inside++;
 	return true;
@@ -209,14 +213,16 @@ static void give_out(struct cm_event *event, struct cm_id *counts)
 	counts->out = event;
 }
 
-/* Returns where somebody may wait for it. */
+/* Returns where somebody waits for it, or NULL. */
 static uint32_t *take_back(struct cm_event *event)
 {
+	struct cm_id *counts = event->counts;
+
 	*event->at_out = event->next_out;
 	if (event->next_out)
 		event->next_out->at_out = event->at_out;
-	event->counts->given_out--;
-	return &event->counts->given_out;
+	counts->given_out--;
+	return counts->awaited ? &counts->given_out : NULL;
 }
 
 /* Not under the lock: who acknowledges an event of an id that somebody destroys goes on to wait for
@@ -271,27 +277,13 @@ struct cm_event *cm_channel_forget(struct cm_id *id)
 			event->next = requests;
 			requests = event;
 		} else {
-			free(event);
+			cm_event_free(event);
 		}
 	}
 	return requests;
 }
 
 /* ---- Events ---- */
-
-struct cm_event *cm_event_new(struct cm_id *id, int type, int status)
-{
-	struct cm_event *event = calloc(1, sizeof(*event));
-
-	if (!event)
-		return vb_fail_null(VB_RULE_CM_MEMORY, "an event");
-	event->id = id;
-	event->counts = id;
-	event->event.id = &id->id;
-	event->event.event = (enum rdma_cm_event_type)type;
-	event->event.status = status;
-	return event;
-}
 
 void cm_event_post(struct cm_event *event)
 {
@@ -387,15 +379,15 @@ int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma_cm_event *
 	struct cm_channel *c = channel_of(channel);
 	struct cm_event *event;
 
-	if (!cm_channel_usable(channel, "rdma_get_cm_event"))
-		return -1;
 	if (!out)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
 	cm_lock();
-	if (!enter(c)) {
+	if (!channel || !enter(c)) {
 		cm_unlock();
-		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "channel %p is none any more",
-				      (void *)channel);
+		/* Another of this address may be there by now. */
+		if (cm_channel_usable(channel, "rdma_get_cm_event"))
+			vb_fail(VB_RULE_CM_ARGUMENT, "channel %p is another", (void *)channel);
+		return -1;
 	}
 	event = wait_event(c);
 	if (!event)
@@ -412,21 +404,26 @@ int rdma_ack_cm_event(struct rdma_cm_event *acked)
 
 	if (!event)
 		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event is NULL");
+	if (!event->counts)
+		return vb_fail_minus1(VB_RULE_CM_ARGUMENT, "event %p was acknowledged before",
+				      (void *)acked);
 	if (cm_alive(event->counts->alive)) {
 		uint32_t *given_out;
 
 		cm_lock();
 		given_out = take_back(event);
 		cm_unlock();
-		wake(given_out);
+		if (given_out)
+			wake(given_out);
 	}
-	free(event);
+	cm_event_free(event);
 	return 0;
 }
 
 void cm_wait_acked(struct cm_id *id, const char *call)
 {
 	cm_lock();
+	id->awaited = true;
 	if (id->given_out)
 		cm_explain_unacked(id, call);
 	while (id->given_out) {
@@ -436,6 +433,7 @@ void cm_wait_acked(struct cm_id *id, const char *call)
 		syscall(SYS_futex, &id->given_out, FUTEX_WAIT_PRIVATE, n, NULL, NULL, 0);
 		cm_lock();
 	}
+	id->awaited = false;
 	cm_unlock();
 }
 

@@ -83,6 +83,7 @@ struct cm_id {
 	int backlog, waiting;		     /* listener: requests not yet given out */
 	bool counted;			     /* among the listener's waiting ones */
 	uint32_t given_out;		     /* events not acknowledged */
+	bool awaited;			     /* somebody waits until there are none */
 	struct cm_event *out;		     /* they */
 	uint32_t psn;			     /* the first that the peer is to send */
 	uint8_t tos, ack_timeout;
@@ -150,12 +151,20 @@ bool cm_device_usable_gid(struct cm_device *device, bool v6, uint8_t *gid);
 /** cm_device_pd() - Its PD, by rule NULL */
 struct ibv_pd *cm_device_pd(struct cm_device *device);
 
-/* ---- Channels and events: channel.c ---- */
+/* ---- The memory of events: event.c; not under cm_lock ---- */
+
+/** cm_event_spare() - Have some of it before the first event waits for it */
+void cm_event_spare(void);
 
 /** cm_event_new() - An event of an id
  * Return: NULL for want of memory, by rule
  */
 struct cm_event *cm_event_new(struct cm_id *id, int type, int status);
+
+/** cm_event_free() - Give one back, or NULL */
+void cm_event_free(struct cm_event *event);
+
+/* ---- Channels and events: channel.c ---- */
 
 /** cm_event_post() - Queue it
  * Context: not under cm_lock

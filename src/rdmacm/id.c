@@ -240,7 +240,7 @@ static void drop_requests(struct cm_event *requests)
 
 		requests = event->next;
 		rdma_destroy_id(&event->id->id);
-		free(event);
+		cm_event_free(event);
 	}
 }
 

@@ -104,7 +104,7 @@ static int join(struct cm_id *id, const struct sockaddr *addr, uint32_t flags, v
 	event = cm_event_new(id, RDMA_CM_EVENT_MULTICAST_JOIN, 0);
 	if (!g || !event) {
 		free(g);
-		free(event);
+		cm_event_free(event);
 		return vb_fail_minus1(VB_RULE_CM_MEMORY, "a group");
 	}
 	cm_addr_gid(addr, g->mgid.raw);

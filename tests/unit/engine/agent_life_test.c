@@ -46,7 +46,7 @@ static void open_side(struct side *side, uint32_t block)
 	agent->poll_fd = epoll_create1(EPOLL_CLOEXEC);
 	agent->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
 	pthread_mutex_init(&agent->lock, NULL);
-	assert_int_equal(vb_agent_number_init(agent), 0);
+	assert_int_equal(vb_agent_ids_init(agent), 0);
 	assert_true(vb_agent_life_open(agent));
 }
 
@@ -61,15 +61,12 @@ static int set_up(void **state)
 	open_side(&us, OURS);
 	open_side(&them, THEIRS);
 	told = 0;
-	id = calloc(1, sizeof(*id));
-	id->agent = &us.agent;
+	if (vb_agent_id_new(&us.agent, &id))
+		return -1;
 	id->inside = true;
 	id->handler = happened;
 	id->conn.state = VB_CM_ESTABLISHED;
 	id->conn.remote_id = THEIRS << VB_AGENT_BLOCK_SHIFT | 1;
-	if (vb_idtable_add(&us.agent.ids, id, &id->index))
-		return -1;
-	id->conn.local_id = vb_agent_number(&us.agent, id->index);
 	return 0;
 }
 
@@ -77,13 +74,13 @@ static int tear_down(void **state)
 {
 	struct side *sides[] = {&us, &them};
 
+	vb_agent_id_free(id);
 	for (int i = 0; i < 2; i++) {
 		close_side(sides[i]);
-		vb_idtable_fini(&sides[i]->agent.ids);
+		vb_agent_ids_fini(&sides[i]->agent);
 		close(sides[i]->agent.poll_fd);
 		close(sides[i]->agent.timer_fd);
 	}
-	free(id);
 	return 0;
 }
 

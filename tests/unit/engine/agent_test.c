@@ -39,19 +39,19 @@ static int set_up(void **state)
 	agent.next_ns = agent.ask_ns = agent.look_ns = VB_NEVER;
 	agent.timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
 	pthread_mutex_init(&agent.lock, NULL);
-	assert_int_equal(vb_agent_number_init(&agent), 0);
+	assert_int_equal(vb_agent_ids_init(&agent), 0);
 	told = 0;
-	id = calloc(1, sizeof(*id));
-	id->agent = &agent;
+	if (vb_agent_id_new(&agent, &id))
+		return -1;
 	id->inside = true;
 	id->handler = happened;
-	return vb_idtable_add(&agent.ids, id, &id->index);
+	return 0;
 }
 
 static int tear_down(void **state)
 {
-	free(id);
-	vb_idtable_fini(&agent.ids);
+	vb_agent_id_free(id);
+	vb_agent_ids_fini(&agent);
 	close(agent.timer_fd);
 	return 0;
 }
@@ -163,43 +163,51 @@ static void test_data_that_comes_meanwhile(void **state)
 #define NUMBERS 60000u
 /* Half of all, since an index that is in use is passed over; the table grows where more are. */
 #define SOON 8000u
+#define KEPT 900u
 
 /* With one connection after the other, and while some stay or the table grows, no number comes
  * back soon. */
 static void test_numbers(void **state)
 {
 	static uint32_t when[1u << VB_AGENT_BLOCK_SHIFT];
-	uint32_t kept = 0;
+	struct vb_agent_id *kept[KEPT];
+	uint32_t n_kept = 0;
 
 	memset(when, 0, sizeof(when));
 	for (uint32_t i = 1; i <= NUMBERS; i++) {
-		uint32_t index, number;
+		struct vb_agent_id *one;
+		uint32_t number;
 
-		assert_int_equal(vb_idtable_add(&agent.ids, id, &index), 0);
-		number = vb_agent_number(&agent, index);
+		assert_int_equal(vb_agent_id_new(&agent, &one), 0);
+		number = one->conn.local_id;
 		assert_int_equal(number >> VB_AGENT_BLOCK_SHIFT, 5);
-		assert_int_equal(number & (VB_AGENT_IDS - 1), index);
+		assert_int_equal(number & (VB_AGENT_IDS - 1), one->index);
 		number &= (1u << VB_AGENT_BLOCK_SHIFT) - 1;
 		assert_true(!when[number] || i - when[number] > SOON);
 		when[number] = i;
-		if (i % 16 || kept++ > 900)
-			vb_idtable_remove(&agent.ids, index);
+		if (i % 16 || n_kept == KEPT)
+			vb_agent_id_free(one);
+		else
+			kept[n_kept++] = one;
 	}
+	while (n_kept)
+		vb_agent_id_free(kept[--n_kept]);
 }
 
 /* A process that takes the block over does not begin with the same ones. */
 static void test_numbers_of_the_next_process(void **state)
 {
-	uint32_t first, index;
+	uint32_t first;
 
 	for (uint8_t i = 0; i < 8; i++) {
-		vb_idtable_fini(&agent.ids);
+		vb_agent_id_free(id);
+		vb_agent_ids_fini(&agent);
 		agent.last_index = 0;
 		memset(adapter.id, 0x31 + i, sizeof(adapter.id));
-		assert_int_equal(vb_agent_number_init(&agent), 0);
-		assert_int_equal(vb_idtable_add(&agent.ids, id, &index), 0);
-		assert_true(!i || vb_agent_number(&agent, index) != first);
-		first = vb_agent_number(&agent, index);
+		assert_int_equal(vb_agent_ids_init(&agent), 0);
+		assert_int_equal(vb_agent_id_new(&agent, &id), 0);
+		assert_true(!i || id->conn.local_id != first);
+		first = id->conn.local_id;
 	}
 }
 
