@@ -71,6 +71,15 @@ with netns.Link() as link:
         check("RC within the host", one.grown(), sent_pkts=120, rcvd_pkts=120, rdma_sends=40,
               rdma_recvs=40, port_xmit_data=20480)
         check("the other host", two.grown(), sent_pkts=0, rcvd_pkts=0)
+        # Two WRITEs that their receiver refuses: it fails with its sender, whatever carries them.
+        program = os.path.join(os.environ["VB_BUILD"], "tests", "conform.errors_test")
+        for carrier in ("local", "udp"):
+            subprocess.run(["ip", "netns", "exec", link.names[0], program], check=True,
+                           env=dict(os.environ, VERBENA_CARRIER=carrier,
+                                    VB_TEST_ONLY="test_write_imm_access"),
+                           stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            check(f"refused, carrier {carrier}", one.grown(), req_cqe_error=2,
+                  req_remote_access_errors=2, resp_cqe_error=2, resp_remote_access_errors=2)
         # What is damaged, and what is whole and no packet.
         server = cmpairs.End(["rping", "-s", "-P"], link.names[0])
         while not cmpairs.listens(link.names[0], cmpairs.TCP, 7174):

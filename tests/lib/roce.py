@@ -8,6 +8,7 @@ PORT = 4791
 SPORT = 0xc123
 CNP = 0x81
 RC_SEND_ONLY = 0x04
+RC_ACK = 0x11
 
 
 def packet(source, dest, opcode, qpn, psn=0, rest=b"", flags=0, sport=SPORT):
