@@ -10,7 +10,7 @@
 static char path[] = "/tmp/verbena-rules-XXXXXX";
 static int log_fd = -1;
 
-static void remove_log(void)
+void rule_log_end(void)
 {
 	unlink(path);
 }
@@ -24,7 +24,7 @@ void rule_log_start(void)
 	}
 	fcntl(log_fd, F_SETFD, FD_CLOEXEC);
 	setenv("VERBENA_EXPLAIN", path, 1);
-	atexit(remove_log);
+	atexit(rule_log_end);
 }
 
 void rule_log_on_stderr(void)

@@ -9,6 +9,9 @@
  */
 void rule_log_start(void);
 
+/** rule_log_end() - Remove the file, which is done at exit; for a process that leaves by _exit() */
+void rule_log_end(void);
+
 /** rule_log_on_stderr() - Have them written through standard error, which is already open
  * For checks without a free descriptor, in a process of their own.
  */

@@ -160,6 +160,7 @@ static void who_is_silent_is_given_up(void *arg)
 	CHECK(bed_quiet(here.open.active));
 	CHECK(!pthread_join(thread, NULL));
 	CHECK(rule_said("cm-timeout"));
+	rule_log_end();
 	bed_end_id(&here.asked);
 	bed_close(&here.bed);
 	CHECK(!kill(here.pid, SIGKILL) && waitpid(here.pid, NULL, 0) == here.pid);
