@@ -8,13 +8,13 @@
 
 bool vb_ident_take(struct vb_ident *i, uint16_t id, uint32_t places)
 {
+	if (i->refused == REFUSED_MOST)
+		return true;
 	if (id < places) {
-		i->refused = i->refused == REFUSED_MOST ? REFUSED_MOST : 0;
+		i->refused = 0;
 		i->firsts = (uint8_t)(i->firsts + (id == 0 && i->firsts < FIRSTS));
 		return true;
 	}
-	if (i->refused == REFUSED_MOST)
-		return true;
 	if (i->firsts == FIRSTS)
 		return ++i->refused == REFUSED_MOST;
 	i->firsts = 0;
