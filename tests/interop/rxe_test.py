@@ -63,6 +63,7 @@ def server_here(guest, case, port):
     server = subprocess.Popen(
         guest.on_host([*VERBENA, *command(case, port, True, True)]),
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    code, said = None, ""
     try:
         listening = guest.on_host(["ss", "-Hltn", f"sport = :{port}"])
         vm.wait_for("server", LIMIT, lambda: subprocess.run(
@@ -71,7 +72,8 @@ def server_here(guest, case, port):
         output, _ = server.communicate(timeout=LIMIT if not code else 2)
     except (RuntimeError, subprocess.TimeoutExpired) as error:
         server.kill()
-        return f"{error}\n--- server here:\n{server.communicate()[0]}"
+        return (f"{error}\n--- client there: {code}\n{said}"
+                f"--- server here:\n{server.communicate()[0]}")
     if code or server.returncode:
         return (f"--- client there: {code}\n{said}--- server here: {server.returncode}\n{output}")
     return ""
