@@ -4,6 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+
+CARRIER = 30
 
 
 class Link:
@@ -35,11 +38,24 @@ class Link:
             self.ip("-n", name, "addr", "add", f"fd77::{number}/64", "dev", "eth0", "nodad")
             self.ip("-n", name, "link", "set", "lo", "up")
             self.ip("-n", name, "link", "set", "eth0", "up")
+        for name in self.names:
+            self.wait_link_local(name)
         return self
 
     def __exit__(self, *_):
         for name in self.names:
             subprocess.run(["ip", "netns", "del", name], check=False)
+
+    @staticmethod
+    def wait_link_local(name):
+        """Until the interface has its link-local address: some time after it has a carrier."""
+        end = time.monotonic() + CARRIER
+        while "inet6" not in subprocess.run(
+                ["ip", "-n", name, "-6", "-o", "addr", "show", "dev", "eth0", "scope", "link",
+                 "-tentative"], check=True, stdout=subprocess.PIPE, text=True).stdout:
+            if time.monotonic() > end:
+                raise RuntimeError(f"{name}: no link-local address within {CARRIER} s")
+            time.sleep(0.01)
 
 
 class Star:
