@@ -112,11 +112,11 @@ bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid)
 	return reach == VB_REACH_LOCAL || reach == VB_REACH_INSIDE;
 }
 
-bool vb_agent_local(struct ibv_context *context, const uint8_t *gid)
+int vb_agent_gid_index(struct ibv_context *context, const uint8_t *gid)
 {
 	struct vb_context *ctx = vb_context_of(context);
 
-	return vb_device_gid_find(ctx->device, VB_PORT, gid, VB_GID_ROCE_V2) >= 0;
+	return vb_device_gid_find(ctx->device, VB_PORT, gid, VB_GID_ROCE_V2);
 }
 
 uint64_t vb_agent_news(void)

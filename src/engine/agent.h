@@ -111,8 +111,11 @@ int vb_agent_state(struct vb_agent_id *id);
  */
 void vb_agent_ready(struct ibv_context *context);
 
-/** vb_agent_local() - Whether a GID is one of the device's own */
-bool vb_agent_local(struct ibv_context *context, const uint8_t *gid);
+/** vb_agent_gid_index() - Where a GID is in the device's table
+ * @gid:   Of RoCE v2, 16 bytes
+ * Return: the index, or -ENOENT where it is none of the device's own
+ */
+int vb_agent_gid_index(struct ibv_context *context, const uint8_t *gid);
 
 /** vb_agent_news() - A number that changes when links, addresses or routes of this host may have */
 uint64_t vb_agent_news(void);

@@ -2,11 +2,14 @@
 #include "engine/thread.h"
 
 #include <signal.h>
+#include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/touch.h"
 #include "engine/agent.h"
 #include "engine/port.h"
 #include "engine/wire.h"
@@ -14,6 +17,8 @@
 
 /* Between two looks whether a receive was posted that a packet waits for. */
 #define LATE_MS 1
+/* Of the stack, for what a message takes at most. */
+#define STACK_BYTES 24576
 
 void vb_thread_set_timer(int fd, uint64_t at)
 {
@@ -72,6 +77,16 @@ static void awake(struct vb_engine *engine, const struct epoll_event *events, in
 	vb_adapter_drain_doorbell(engine->adapter, rang);
 }
 
+/* What the first message would wait for: the thread's heap, and the pages of its stack. */
+static __attribute__((noinline)) void get_ready(void)
+{
+	uint8_t stack[STACK_BYTES];
+	void *volatile heap = malloc(1);
+
+	free(heap);
+	vb_touch(memset(stack, 0, sizeof(stack)), sizeof(stack));
+}
+
 static void *thread_main(void *arg)
 {
 	struct vb_engine *engine = arg;
@@ -79,6 +94,7 @@ static void *thread_main(void *arg)
 	int n;
 
 	vb_liveness_engine_start(engine->adapter);
+	get_ready();
 	while (!atomic_load(&engine->stop)) {
 		arm_timer(engine);
 		n = epoll_wait(engine->epoll_fd, events, sizeof(events) / sizeof(events[0]),

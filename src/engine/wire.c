@@ -2,6 +2,7 @@
 #include "engine/wire.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -13,6 +14,7 @@
 #include "base/settings.h"
 #include "base/rules.h"
 #include "base/step.h"
+#include "base/touch.h"
 #include "carrier/pcap.h"
 #include "engine/agent_wire.h"
 #include "engine/mcast.h"
@@ -111,6 +113,18 @@ static void close_bind_timer(struct vb_wire *wire)
 	wire->bind_timer = -1;
 }
 
+/* What the first messages would wait for. */
+static void get_ready(struct vb_wire *wire)
+{
+	wire->bursts = malloc(sizeof(*wire->bursts));
+	if (wire->bursts) {
+		wire->bursts->next = NULL;
+		vb_touch(wire->bursts, offsetof(struct vb_udp_burst, bytes) + 1);
+	}
+	vb_touch(wire->handed, 1);
+	vb_touch(wire->inbox.datagrams, sizeof(wire->inbox.datagrams[0]));
+}
+
 /* Under thread_lock. */
 static int open_wire(struct vb_engine *engine)
 {
@@ -140,6 +154,7 @@ static int open_wire(struct vb_engine *engine)
 	watch(engine, wire->udp.in[1]);
 	wire->bind_timer = wire->bound ? open_bind_timer() : -1;
 	watch(engine, wire->bind_timer);
+	get_ready(wire);
 	atomic_store(&engine->wire, wire);
 	return 0;
 }

@@ -12,6 +12,8 @@
 
 /* Destinations with a socket of their own, by block; two that fall together take turns. */
 #define WAYS 64u
+/* Messages without one: of a process with which one connects only, few come. */
+#define FEW 8u
 /* Who takes nothing for so long is stopped. */
 #define STOPPED_NS UINT64_C(1000000000)
 /* When requests that are held back ask again. */
@@ -33,6 +35,7 @@ struct way {
 	pthread_mutex_t lock;
 	uint32_t block; /* 0: nobody's yet */
 	int fd;		/* -1: none */
+	uint32_t sent;	/* without one */
 	struct sockaddr_un to;
 	socklen_t to_len;
 	struct waiting *first, *last;
@@ -126,7 +129,7 @@ static enum vb_wire_handed send_to(int fd, const struct msghdr *msg)
 	return errno == ECONNREFUSED || errno == ENOTCONN ? VB_WIRE_REFUSED : VB_WIRE_DELIVERED;
 }
 
-/* Its own socket; where there is none, by the one that all share. */
+/* Its own socket, for which one can wait; where there is none, by the one that all share. */
 static void open_way(struct way *way)
 {
 	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -155,10 +158,12 @@ static enum vb_wire_handed try_again(struct vb_hand *hand, struct way *way,
 				     const struct msghdr *msg)
 {
 	enum vb_wire_handed how = VB_WIRE_REFUSED;
+	bool few = way->fd < 0 && way->sent < FEW;
 
-	if (way->fd >= 0)
+	if (way->fd >= 0 || few)
 		how = try_once(hand, way, msg);
-	if (how == VB_WIRE_REFUSED) {
+	way->sent += few;
+	if (how == VB_WIRE_REFUSED || (few && how == VB_WIRE_FULL)) {
 		close_way(way);
 		open_way(way);
 		how = try_once(hand, way, msg);
@@ -258,6 +263,7 @@ static bool take_way(struct way *way, uint32_t block)
 		return false;
 	close_way(way);
 	aim(way, block);
+	way->sent = 0;
 	way->stopped = false;
 	return true;
 }

@@ -17,8 +17,10 @@
 #include "host/peer.h"
 #include "host/peer_cache.h"
 
+/* With room for the first chunk of each table and a few rings: a process of few objects makes its
+ * files once. */
 #define PUB_BYTES (192ull << 10)
-#define MBX_BYTES (64ull << 10)
+#define MBX_BYTES (256ull << 10)
 
 /* Adapters of this process; under VB_FORK_LOCK_ADAPTER. */
 static struct vb_adapter *adapters;
@@ -377,7 +379,7 @@ static void *row(struct vb_adapter *a, enum vb_table which, _Atomic uint64_t *pu
 		pthread_mutex_lock(&a->space_lock);
 		offset = atomic_load_explicit(own, memory_order_relaxed);
 		if (!offset) {
-			offset = vb_part_alloc(part, bytes * VB_CHUNK_IDS, 64);
+			offset = vb_part_fresh(part, bytes * VB_CHUNK_IDS);
 			atomic_store(&a->pub->size, a->pub_part.size);
 			atomic_store(&a->pub->mbx_size, a->mbx_part.size);
 			if (offset) {

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "base/step.h"
@@ -16,13 +18,14 @@
 #include "host/memory.h"
 #include "host/peer_cache.h"
 
-#define MAP_LEAST (64ull << 20)
+#define ROOM	  4u /* times the size of a part, for what it grows by */
 #define PART_MOST (1ull << 40)
 #define PAGE	  4096ull
 
 struct vb_peers {
 	pthread_mutex_t lock;
 	struct vb_peer *by_slot[VB_SLOTS]; /* a reference each */
+	struct vb_peer *spare;		   /* for the first one: most processes have one */
 };
 
 /* ---- descriptors of the peer ---- */
@@ -63,83 +66,113 @@ int vb_peer_open_fd(struct vb_peer *p, int number, const char *prefix, int flags
 	return fd;
 }
 
-/* ---- mappings ---- */
-
-static struct vb_peer_map *new_map(uint64_t bytes)
+/* A filter may end the process for a call it does not know: nothing is tried under one. */
+static int open_pidfd(pid_t pid)
 {
-	struct vb_peer_map *map = calloc(1, sizeof(*map));
-
-	if (!map)
-		return NULL;
-	map->base = vb_reserve(4 * bytes > MAP_LEAST ? 4 * bytes : MAP_LEAST, bytes, &map->reserve);
-	if (!map->base) {
-		free(map);
-		return NULL;
-	}
-	return map;
+	return prctl(PR_GET_SECCOMP, 0, 0, 0, 0) ? -1 : (int)syscall(SYS_pidfd_open, pid, 0);
 }
 
-static void free_maps(struct vb_peer_map *map)
+/* By a descriptor of the process: no names are walked, and the number cannot come to mean another
+ * process meanwhile. Negative where that is forbidden, or the kernel is older than 5.6. */
+static int get_fd(const struct vb_peer *p, int number)
 {
+	if (p->pidfd < 0 || number < 0)
+		return -EBADF;
+	return (int)syscall(SYS_pidfd_getfd, p->pidfd, number, 0);
+}
+
+/* ---- mappings ---- */
+
+/* Beyond the end of the file there is nothing yet, and nobody looks there: what the peer adds later
+ * is in its place at once. */
+static int map_file(struct vb_peer_map *map, int fd, uint64_t bytes, int prot)
+{
+	map->reserve = ROOM * bytes;
+	map->base = mmap(NULL, map->reserve, prot, MAP_SHARED, fd, 0);
+	if (map->base == MAP_FAILED) {
+		map->reserve = bytes;
+		map->base = mmap(NULL, bytes, prot, MAP_SHARED, fd, 0);
+	}
+	if (map->base == MAP_FAILED)
+		return -ENOMEM;
+	madvise(map->base, map->reserve, MADV_DONTFORK);
+	return 0;
+}
+
+/* A part that outgrew its room gets a second mapping; pointers into the first stay good. */
+static int map_again(struct vb_part_maps *maps, int fd, uint64_t size, int prot)
+{
+	struct vb_peer_map *old = atomic_load(&maps->now);
+	struct vb_peer_map *map = old ? calloc(1, sizeof(*map)) : &maps->first;
+
+	if (!map)
+		return -ENOMEM;
+	if (map_file(map, fd, size, prot)) {
+		if (old)
+			free(map);
+		return -ENOMEM;
+	}
+	map->retired = old;
+	atomic_store(&map->size, size);
+	atomic_store(&maps->now, map);
+	return 0;
+}
+
+static void unmap(struct vb_part_maps *maps)
+{
+	struct vb_peer_map *map = atomic_load(&maps->now);
+
 	while (map) {
 		struct vb_peer_map *retired = map->retired;
 
 		munmap(map->base, map->reserve);
-		free(map);
+		if (map != &maps->first)
+			free(map);
 		map = retired;
 	}
 }
 
-/* Map what a part has beyond what is mapped already. A part that outgrew its
- * reservation gets a second one; pointers into the first stay good. */
-static int map_more(_Atomic(struct vb_peer_map *) *at, int fd, uint64_t size, int prot)
+/* Map what a part has beyond what is mapped already. */
+static int map_more(struct vb_part_maps *maps, int fd, uint64_t size, int prot)
 {
-	struct vb_peer_map *map = atomic_load(at), *old = map;
-	uint64_t from = map ? atomic_load(&map->size) : 0;
+	struct vb_peer_map *map = atomic_load(&maps->now);
 
 	size -= size % PAGE;
-	if (map && size <= from)
+	if (map && size <= atomic_load(&map->size))
 		return 0;
-	if (!map || size > map->reserve) {
-		map = new_map(size);
-		if (!map)
-			return -ENOMEM;
-		map->retired = old;
-		from = 0;
-	}
-	if (mmap(map->base + from, size - from, prot, MAP_SHARED | MAP_FIXED, fd, (off_t)from) ==
-	    MAP_FAILED) {
-		if (map != old) {
-			map->retired = NULL;
-			free_maps(map);
-		}
-		return -ENOMEM;
-	}
-	madvise(map->base + from, size - from, MADV_DONTFORK);
+	if (!map || size > map->reserve)
+		return map_again(maps, fd, size, prot);
 	atomic_store(&map->size, size);
-	atomic_store(at, map);
 	return 0;
+}
+
+static struct vb_part_maps *maps_of(struct vb_peer *p, bool mailbox)
+{
+	return mailbox ? &p->mbx_maps : &p->pub_maps;
 }
 
 /* Open a part, see that it is a memory file that cannot shrink, map it. */
 static int map_part(struct vb_peer *p, bool mailbox)
 {
 	uint64_t *ino = mailbox ? &p->mbx_ino : &p->pub_ino;
+	int number = mailbox ? p->mbx_fd : p->pub_fd;
+	int fd = get_fd(p, number), err, seals;
 	struct stat st;
-	int err, seals;
-	int fd = vb_peer_open_fd(p, mailbox ? p->mbx_fd : p->pub_fd, "/memfd:verbena-",
-				 mailbox ? O_RDWR : O_RDONLY);
 
+	if (fd < 0)
+		fd = vb_peer_open_fd(p, number, "/memfd:verbena-", mailbox ? O_RDWR : O_RDONLY);
 	if (fd < 0)
 		return fd;
 	seals = fcntl(fd, F_GET_SEALS);
-	if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) || st.st_size < (off_t)PAGE ||
-	    (uint64_t)st.st_size > PART_MOST)
+	if (seals < 0 && p->pidfd >= 0)
+		err = -EBADF; /* another process's number, in its own pid namespace */
+	else if (seals < 0 || !(seals & F_SEAL_SHRINK) || fstat(fd, &st) ||
+		 st.st_size < (off_t)PAGE || (uint64_t)st.st_size > PART_MOST)
 		err = -EPROTO;
 	else if (*ino && *ino != st.st_ino)
 		err = -ESRCH;
 	else
-		err = map_more(mailbox ? &p->mbx_map : &p->pub_map, fd, (uint64_t)st.st_size,
+		err = map_more(maps_of(p, mailbox), fd, (uint64_t)st.st_size,
 			       mailbox ? PROT_READ | PROT_WRITE : PROT_READ);
 	if (!err)
 		*ino = st.st_ino;
@@ -151,7 +184,7 @@ static int map_part(struct vb_peer *p, bool mailbox)
 static int extend_self(struct vb_peer *p, bool mailbox)
 {
 	struct vb_part *part = mailbox ? &p->adapter->mbx_part : &p->adapter->pub_part;
-	struct vb_peer_map *map = atomic_load(mailbox ? &p->mbx_map : &p->pub_map);
+	struct vb_peer_map *map = atomic_load(&maps_of(p, mailbox)->now);
 
 	atomic_store(&map->size, atomic_load(&part->size));
 	return 0;
@@ -159,7 +192,7 @@ static int extend_self(struct vb_peer *p, bool mailbox)
 
 static void *part_at(struct vb_peer *p, bool mailbox, uint64_t offset, uint64_t bytes)
 {
-	struct vb_peer_map *map = atomic_load(mailbox ? &p->mbx_map : &p->pub_map);
+	struct vb_peer_map *map = atomic_load(&maps_of(p, mailbox)->now);
 	uint64_t size = atomic_load_explicit(&map->size, memory_order_acquire);
 	int err;
 
@@ -169,7 +202,7 @@ static void *part_at(struct vb_peer *p, bool mailbox, uint64_t offset, uint64_t 
 		return map->base + offset;
 	pthread_mutex_lock(&p->lock);
 	err = p->self ? extend_self(p, mailbox) : map_part(p, mailbox);
-	map = atomic_load(mailbox ? &p->mbx_map : &p->pub_map);
+	map = atomic_load(&maps_of(p, mailbox)->now);
 	size = atomic_load(&map->size);
 	pthread_mutex_unlock(&p->lock);
 	return !err && offset + bytes <= size ? map->base + offset : NULL;
@@ -310,6 +343,7 @@ static struct vb_peer *allocate(struct vb_adapter *a)
 	p->refs = 1;
 	p->doorbell = -1;
 	p->mem_fd = -1;
+	p->pidfd = -1;
 	for (int i = 0; i < VB_PEER_PIPES; i++)
 		p->pipe[i].fd = p->pipe[i].number = -1;
 	pthread_mutex_init(&p->lock, NULL);
@@ -336,12 +370,9 @@ void vb_peer_put(struct vb_peer *p)
 		return;
 	vb_memory_close(p);
 	close_fds(p);
-	if (p->self) {
-		free(atomic_load(&p->pub_map));
-		free(atomic_load(&p->mbx_map));
-	} else {
-		free_maps(atomic_load(&p->pub_map));
-		free_maps(atomic_load(&p->mbx_map));
+	if (!p->self) {
+		unmap(&p->pub_maps);
+		unmap(&p->mbx_maps);
 	}
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -373,11 +404,11 @@ static int open_segment(struct vb_peer *p)
 		err = map_part(p, true);
 	if (err)
 		return err;
-	if (atomic_load(&p->pub_map)->size < sizeof(struct vb_pub_header) ||
-	    atomic_load(&p->mbx_map)->size < sizeof(struct vb_mbx_header))
+	if (p->pub_maps.first.size < sizeof(struct vb_pub_header) ||
+	    p->mbx_maps.first.size < sizeof(struct vb_mbx_header))
 		return -EPROTO;
-	p->pub = (const void *)atomic_load(&p->pub_map)->base;
-	p->mbx = (void *)atomic_load(&p->mbx_map)->base;
+	p->pub = (const void *)p->pub_maps.first.base;
+	p->mbx = (void *)p->mbx_maps.first.base;
 	err = check_headers(p);
 	if (err)
 		return err;
@@ -387,13 +418,33 @@ static int open_segment(struct vb_peer *p)
 	return 0;
 }
 
+/* Whose lock is held lives: what the number means while we look is the process of the entry, or one
+ * that has its number by now, whose id is another. */
+static int open_living(struct vb_peer *p)
+{
+	struct vb_registry *registry = &p->adapter->registry;
+	int err = -ESRCH;
+
+	p->pidfd = open_pidfd(p->pid);
+	if (vb_registry_locked(registry, p->slot, &p->lock_pid))
+		err = open_segment(p);
+	/* No such file although the process lives: it is in another pid namespace. */
+	if (err == -ENOENT || err == -EBADF)
+		err = vb_registry_locked(registry, p->slot, &p->lock_pid) ? -EACCES : -ESRCH;
+	if (p->pidfd >= 0)
+		close(p->pidfd);
+	p->pidfd = -1;
+	return err;
+}
+
 static int open_peer(struct vb_adapter *a, uint32_t slot, const struct vb_registry_entry *entry,
 		     struct vb_peer **out)
 {
 	struct vb_peer *p;
 	int err;
 
-	p = allocate(a);
+	p = a->peers->spare ? a->peers->spare : allocate(a);
+	a->peers->spare = NULL;
 	if (!p)
 		return -ENOMEM;
 	p->slot = slot;
@@ -401,10 +452,7 @@ static int open_peer(struct vb_adapter *a, uint32_t slot, const struct vb_regist
 	p->pid = entry->pid;
 	p->pub_fd = entry->pub_fd;
 	p->mbx_fd = entry->mbx_fd;
-	err = vb_registry_locked(&a->registry, slot, &p->lock_pid) ? open_segment(p) : -ESRCH;
-	/* No such file although the process lives: it is in another pid namespace. */
-	if (err == -ENOENT || err == -EBADF)
-		err = vb_registry_locked(&a->registry, slot, &p->lock_pid) ? -EACCES : -ESRCH;
+	err = open_living(p);
 	if (err) {
 		vb_peer_put(p);
 		return err;
@@ -474,15 +522,11 @@ int vb_peer_get(struct vb_adapter *a, uint32_t block, struct vb_peer **out)
 	return 0;
 }
 
-static struct vb_peer_map *self_map(struct vb_part *part)
+static void map_self(struct vb_part_maps *maps, const struct vb_part *part)
 {
-	struct vb_peer_map *map = calloc(1, sizeof(*map));
-
-	if (map) {
-		map->base = part->base;
-		map->size = part->size;
-	}
-	return map;
+	maps->first.base = part->base;
+	maps->first.size = part->size;
+	atomic_store(&maps->now, &maps->first);
 }
 
 int vb_peers_create(struct vb_adapter *a)
@@ -500,15 +544,18 @@ int vb_peers_create(struct vb_adapter *a)
 	p->pub = a->pub;
 	p->mbx = a->mbx;
 	memcpy(p->id, a->id, sizeof(p->id));
-	p->pub_map = self_map(&a->pub_part);
-	p->mbx_map = self_map(&a->mbx_part);
-	return p->pub_map && p->mbx_map ? 0 : -ENOMEM;
+	map_self(&p->pub_maps, &a->pub_part);
+	map_self(&p->mbx_maps, &a->mbx_part);
+	a->peers->spare = allocate(a);
+	return 0;
 }
 
 void vb_peers_destroy(struct vb_adapter *a)
 {
 	for (uint32_t slot = 0; a->peers && slot < VB_SLOTS; slot++)
 		vb_peer_put(a->peers->by_slot[slot]);
+	if (a->peers)
+		vb_peer_put(a->peers->spare);
 	vb_peer_put(a->self);
 	if (a->peers)
 		pthread_mutex_destroy(&a->peers->lock);

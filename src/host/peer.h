@@ -34,6 +34,11 @@ struct vb_peer_map {
 	struct vb_peer_map *retired;
 };
 
+struct vb_part_maps {
+	_Atomic(struct vb_peer_map *) now;
+	struct vb_peer_map first;
+};
+
 #define VB_PEER_PIPES 16
 
 struct vb_peer {
@@ -49,8 +54,9 @@ struct vb_peer {
 	_Atomic bool dead;
 	pid_t lock_pid; /* who held its record lock when it was opened, 0 unknown */
 	_Atomic unsigned int refs;
-	_Atomic(struct vb_peer_map *) pub_map, mbx_map;
+	struct vb_part_maps pub_maps, mbx_maps;
 	pthread_mutex_t lock; /* maps, pipes, memory maps */
+	int pidfd;	      /* while it is opened, else -1 */
 	int pub_fd, mbx_fd;   /* numbers in that process */
 	uint64_t pub_ino, mbx_ino;
 	_Atomic int doorbell; /* our descriptor of its doorbell, -1 not opened, -2 no use */

@@ -87,6 +87,8 @@ static int back_private(uint8_t *base, uint64_t bytes)
 	return 0;
 }
 
+/* With their entries in the page table: at a fault for each page the first objects would take as
+ * long as a hundred later ones. */
 static int grow_to(struct vb_part *part, uint64_t size)
 {
 	uint64_t old = atomic_load_explicit(&part->size, memory_order_relaxed);
@@ -99,8 +101,9 @@ static int grow_to(struct vb_part *part, uint64_t size)
 		err = back_private(at, size - old);
 	} else {
 		err = back_file(part->fd, old, size);
-		if (!err && mmap(at, size - old, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-				 part->fd, (off_t)old) == MAP_FAILED)
+		if (!err &&
+		    mmap(at, size - old, PROT_READ | PROT_WRITE,
+			 MAP_SHARED | MAP_FIXED | MAP_POPULATE, part->fd, (off_t)old) == MAP_FAILED)
 			err = -ENOMEM;
 	}
 	if (err)
@@ -210,6 +213,23 @@ static bool class_room(struct vb_part_class *class)
 	return true;
 }
 
+/* Space that nobody had before. Returns its offset, or 0. */
+static uint64_t take(struct vb_part *part, uint64_t bytes, uint64_t align)
+{
+	uint64_t offset = round_up(part->used, align);
+
+	if (offset + bytes > atomic_load_explicit(&part->size, memory_order_relaxed) &&
+	    grow(part, offset + bytes))
+		return 0;
+	part->used = offset + bytes;
+	return offset;
+}
+
+uint64_t vb_part_fresh(struct vb_part *part, uint64_t bytes)
+{
+	return bytes && bytes <= part->reserve ? take(part, bytes, 64) : 0;
+}
+
 uint64_t vb_part_alloc(struct vb_part *part, uint64_t bytes, uint64_t align)
 {
 	struct vb_part_class *class;
@@ -220,15 +240,10 @@ uint64_t vb_part_alloc(struct vb_part *part, uint64_t bytes, uint64_t align)
 	class = (align > 64 ? part->paged : part->small) + class_of(&bytes);
 	if (!class_room(class))
 		return 0;
-	if (class->n_free) {
-		offset = class->free[--class->n_free];
-	} else {
-		offset = round_up(part->used, align > 64 ? PAGE : 64);
-		if (offset + bytes > atomic_load_explicit(&part->size, memory_order_relaxed) &&
-		    grow(part, offset + bytes))
-			return 0;
-		part->used = offset + bytes;
-	}
+	offset = class->n_free ? class->free[--class->n_free]
+			       : take(part, bytes, align > 64 ? PAGE : 64);
+	if (!offset)
+		return 0;
 	class->n_out++;
 	/* Fresh space too: peers can write to a mailbox that nobody has handed out. */
 	memset(part->base + offset, 0, bytes);

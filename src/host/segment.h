@@ -56,6 +56,17 @@ void vb_part_fini(struct vb_part *part);
  */
 uint64_t vb_part_alloc(struct vb_part *part, uint64_t bytes, uint64_t align);
 
+/** vb_part_fresh() - Take space for good, without a touch
+ * @bytes: More than 0
+ *
+ * Zeroed, unless a peer has written into a mailbox's before anybody had it. For tables, of which
+ * most rows are never used: their pages cost nothing until then.
+ *
+ * Context: the caller's lock
+ * Return:  offset, aligned to 64 bytes, or 0 for lack of memory
+ */
+uint64_t vb_part_fresh(struct vb_part *part, uint64_t bytes);
+
 /** vb_part_free() - Give space back
  * @bytes: As given to vb_part_alloc()
  * @align: As given to vb_part_alloc()

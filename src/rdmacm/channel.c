@@ -37,6 +37,7 @@ struct rdma_event_channel *rdma_create_event_channel(void)
 		vb_agent_ready(devices[i].verbs);
 		cm_device_pd(&devices[i]);
 	}
+	vb_explain_on();
 	c = calloc(1, sizeof(*c));
 	if (!c)
 		return vb_fail_null(VB_RULE_CM_MEMORY, "an event channel");

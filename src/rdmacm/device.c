@@ -58,7 +58,7 @@ int cm_devices(struct cm_device **out)
 
 static bool has_gid(struct cm_device *device, const uint8_t *gid)
 {
-	return vb_agent_local(device->verbs, gid);
+	return vb_agent_gid_index(device->verbs, gid) >= 0;
 }
 
 struct cm_device *cm_device_of_gid(const uint8_t *gid)

@@ -8,22 +8,11 @@
 
 #include "rdmacm/cm.h"
 
-#define GIDS 256
-
 int cm_gid_index(const struct cm_id *id)
 {
-	struct ibv_gid_entry *table = calloc(GIDS, sizeof(*table));
-	ssize_t n = table ? ibv_query_gid_table(id->id.verbs, table, GIDS, 0) : 0;
-	int index = 0;
+	int index = vb_agent_gid_index(id->id.verbs, id->path.own_gid);
 
-	for (ssize_t i = 0; i < n; i++)
-		if (table[i].gid_type == IBV_GID_TYPE_ROCE_V2 &&
-		    !memcmp(table[i].gid.raw, id->path.own_gid, 16)) {
-			index = (int)table[i].gid_index;
-			break;
-		}
-	free(table);
-	return index;
+	return index < 0 ? 0 : index;
 }
 
 /* ---- Attributes ---- */

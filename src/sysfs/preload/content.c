@@ -108,6 +108,7 @@ static int open_memfd(const char *path, const char *text, size_t len, bool reado
 		close(fd);
 		return open_pipe(text, len);
 	}
+	fchmod(fd, VB_CONTENT_MODE);
 	fcntl(fd, F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_GROW | F_SEAL_SHRINK | F_SEAL_SEAL);
 	if (readonly)
 		make_readonly(fd);

@@ -6,6 +6,10 @@
 
 struct vb_walk;
 
+/* By which fstat() tells a file of ours from a program's memory file before it asks /proc: nobody
+ * makes a memory file sticky. */
+#define VB_CONTENT_MODE 01444
+
 /** vb_content_open() - A descriptor of a node
  * @walk:   A node of the tree; a folder, or what open(2) was not told to follow
  * @flags:  As given to open(2)

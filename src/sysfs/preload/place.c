@@ -100,14 +100,12 @@ static bool absolute(int dirfd, const char *path, char *out)
 	return true;
 }
 
-enum vb_verdict vb_place_find(int dirfd, const char *path, bool follow, struct vb_walk *walk)
+enum vb_verdict vb_place_look(int dirfd, const char *path, bool follow, struct vb_walk *walk)
 {
 	char full[PATH_MAX];
 	int saved = errno, err;
 	bool concerns;
 
-	if (!vb_place_quick(dirfd, path) || !path[0])
-		return VB_PASS;
 	vb_place_enter();
 	concerns = absolute(dirfd, path, full) && vb_walk_concerns(full);
 	err = concerns ? vb_walk_follow(full, follow, walk) : 0;

@@ -25,7 +25,8 @@
  *   a folder  is a real, empty folder that is removed at once, its name telling the path;
  *             it can be the working directory, also of a child
  *
- * Both have a link count of 0, which no ordinary file has: fstat() looks twice only then.
+ * Both have a link count of 0, which no ordinary file has, and files a mode that nobody
+ * gives a memory file: fstat() looks twice only then.
  * /proc/self/fd and /proc/self/cwd tell the name.
  *
  * The tree's own functions use files too. While one of them runs, the thread is inside
@@ -88,6 +89,11 @@ static inline bool vb_place_quick(int dirfd, const char *path)
 	       (path[0] == '.' && path[1] == '.');
 }
 
+/** vb_place_look() - vb_place_find() for paths that need a closer look
+ * It has pages of stack: a thread that never names ours never touches them.
+ */
+enum vb_verdict vb_place_look(int dirfd, const char *path, bool follow, struct vb_walk *walk);
+
 /** vb_place_find() - Where a path given to a function leads
  * @dirfd:  As in openat(2)
  * @path:   As given
@@ -95,7 +101,12 @@ static inline bool vb_place_quick(int dirfd, const char *path)
  * @walk:   Receives the place
  * Context: any thread; errno is kept unless the verdict is VB_FAILED
  */
-enum vb_verdict vb_place_find(int dirfd, const char *path, bool follow, struct vb_walk *walk);
+static inline enum vb_verdict vb_place_find(int dirfd, const char *path, bool follow,
+					    struct vb_walk *walk)
+{
+	return vb_place_quick(dirfd, path) && path[0] ? vb_place_look(dirfd, path, follow, walk)
+						      : VB_PASS;
+}
 
 /** vb_place_of_fd() - The path of the tree that a descriptor of ours stands for
  * @path:   PATH_MAX bytes

@@ -5,6 +5,7 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
+#include "sysfs/preload/content.h"
 #include "sysfs/preload/place.h"
 
 /* One layout serves the calls with and without 64 in their names. */
@@ -45,14 +46,14 @@ void vb_stat_fill(const struct vb_walk *walk, struct stat *st)
 	errno = saved;
 }
 
-bool vb_stat_fix(int fd, struct stat *st)
+/* Pages of stack, and a look at /proc. */
+static __attribute__((noinline)) bool fix(int fd, struct stat *st)
 {
 	struct vb_walk walk;
 	off_t size = st->st_size;
 	bool found;
 
-	if (st->st_nlink || vb_place_depth || !(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)) ||
-	    !vb_place_of_fd(fd, walk.path))
+	if (!vb_place_of_fd(fd, walk.path))
 		return false;
 	vb_place_enter();
 	found = vb_tree_lookup(walk.path, &walk.node) == 0;
@@ -64,6 +65,13 @@ bool vb_stat_fix(int fd, struct stat *st)
 	if (walk.node.kind == VB_TREE_FILE)
 		st->st_size = size;
 	return true;
+}
+
+bool vb_stat_fix(int fd, struct stat *st)
+{
+	bool file = S_ISREG(st->st_mode) && (st->st_mode & 07777) == VB_CONTENT_MODE;
+
+	return !st->st_nlink && !vb_place_depth && (file || S_ISDIR(st->st_mode)) && fix(fd, st);
 }
 
 /* Whether the call was answered; if so *ret is what it returns. */
