@@ -105,11 +105,14 @@ static int get_agent(struct vb_context *ctx, struct vb_agent **out)
 	return agent ? 0 : -EMFILE;
 }
 
+static bool by_host(enum vb_reach reach)
+{
+	return reach == VB_REACH_LOCAL || reach == VB_REACH_INSIDE;
+}
+
 bool vb_agent_inside(struct vb_agent *agent, const uint8_t *gid)
 {
-	enum vb_reach reach = vb_reach(agent->device, gid, IBV_GID_TYPE_ROCE_V2);
-
-	return reach == VB_REACH_LOCAL || reach == VB_REACH_INSIDE;
+	return by_host(vb_reach(agent->device, gid, IBV_GID_TYPE_ROCE_V2));
 }
 
 int vb_agent_gid_index(struct ibv_context *context, const uint8_t *gid)
@@ -306,6 +309,7 @@ static bool step(struct vb_agent_id *id, struct vb_cm_msg *msg, struct vb_cm_out
 int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb_agent_path *path)
 {
 	struct vb_cm_out out = {0};
+	enum vb_reach reach = VB_REACH_NONE;
 	uint64_t unsent_due_ns;
 	bool unsent;
 	int err = 0;
@@ -314,14 +318,15 @@ int vb_agent_send(struct vb_agent_id *id, struct vb_cm_msg *msg, const struct vb
 	unsent = id->unsent;
 	unsent_due_ns = id->conn.due_ns;
 	drop_unsent(id);
-	if (path &&
-	    vb_reach(id->agent->device, path->peer_gid, IBV_GID_TYPE_ROCE_V2) == VB_REACH_NONE)
+	if (path)
+		reach = vb_reach(id->agent->device, path->peer_gid, IBV_GID_TYPE_ROCE_V2);
+	if (path && reach == VB_REACH_NONE)
 		err = -ENETUNREACH;
 	else if (id->listening || !step(id, msg, &out))
 		err = -EINVAL;
 	if (!err && path) {
 		id->path = *path;
-		id->inside = vb_agent_inside(id->agent, path->peer_gid);
+		id->inside = by_host(reach);
 	}
 	if (!err) {
 		vb_agent_hosts_begin(id);
@@ -402,14 +407,18 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	event.id = id;
 	event.path = &id->path;
 	id->handler = listener->handler;
-	/* The dead ask for nothing. */
-	id->owner =
-		vb_agent_life_watch_peer(id) ? listener->handler(listener->owner, &event) : NULL;
+	id->owner = listener->handler(listener->owner, &event);
 	/* No room: it comes again, as a SYN does. */
-	if (!id->owner)
+	if (!id->owner) {
 		free_id(id);
-	else
-		vb_agent_arm(id);
+		return;
+	}
+	vb_agent_arm(id);
+	/* The program goes on meanwhile, and will need it. */
+	if (id->inside && msg->attr == VB_CM_REQ)
+		vb_reach_prepare(agent->engine, msg->qpn >> VB_BLOCK_BITS);
+	if (!vb_agent_life_watch_peer(id))
+		vb_agent_die(id);
 }
 
 /* One that has begun with this very request; or one whose peer must have begun anew, since it

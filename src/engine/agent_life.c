@@ -2,7 +2,8 @@
 /*
  * Who dies says nothing any more, so the processes of a host that are connected notice it: each
  * holds a stream to a socket that stands for the other one's life, which the kernel ends with it.
- * The other end only accepts and keeps.
+ * The other end only accepts and keeps. The name of who comes tells it which process begins a
+ * connection: it maps that one's memory while it waits for the answer.
  *
  * Who has no descriptor left tries again by the timer, for both. What waits to be accepted shows
  * the end too.
@@ -16,20 +17,42 @@
 #include <unistd.h>
 
 #include "engine/agent_impl.h"
+#include "engine/reach.h"
 #include "engine/wire.h"
 
 #define BACKLOG 4096
 /* Messages in the queue of a socket, at most, as systems are set up. */
 #define LAST_WORDS 1024
 
-static socklen_t life_address(const struct vb_agent *agent, uint32_t block,
-			      struct sockaddr_un *address)
+static socklen_t life_address(uint32_t block, struct sockaddr_un *address)
 {
 	socklen_t len = vb_block_address(block, address);
 	size_t at = len - offsetof(struct sockaddr_un, sun_path);
 
 	return len +
 	       (socklen_t)snprintf(address->sun_path + at, sizeof(address->sun_path) - at, "/life");
+}
+
+/* Of the end that watches a life: whose it is and whom it watches. */
+static socklen_t watcher_address(uint32_t own, uint32_t block, struct sockaddr_un *address)
+{
+	socklen_t len = vb_block_address(own, address);
+	size_t at = len - offsetof(struct sockaddr_un, sun_path);
+
+	return len + (socklen_t)snprintf(address->sun_path + at, sizeof(address->sun_path) - at,
+					 "/watches/%u", block);
+}
+
+/* Who watches us; 0 where the name does not say so. */
+static uint32_t watcher_block(const struct sockaddr_un *address, socklen_t len)
+{
+	const size_t begin = offsetof(struct sockaddr_un, sun_path) + 1;
+	char name[sizeof(address->sun_path)] = "";
+	uint32_t own;
+
+	if (len > begin && len - begin < sizeof(name))
+		memcpy(name, address->sun_path + 1, len - begin);
+	return sscanf(name, "verbena/block/%u/watches/", &own) == 1 && own < VB_BLOCKS ? own : 0;
 }
 
 static int new_socket(void)
@@ -41,7 +64,7 @@ static bool listen_on(struct vb_agent *agent, int fd)
 {
 	struct epoll_event event = {.events = EPOLLIN, .data.fd = fd};
 	struct sockaddr_un address;
-	socklen_t len = life_address(agent, agent->engine->adapter->block[0], &address);
+	socklen_t len = life_address(agent->engine->adapter->block[0], &address);
 
 	return !bind(fd, (struct sockaddr *)&address, len) && !listen(fd, BACKLOG) &&
 	       !epoll_ctl(agent->poll_fd, EPOLL_CTL_ADD, fd, &event);
@@ -93,7 +116,10 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 		watch_later(agent);
 		return true;
 	}
-	len = life_address(agent, block, &address);
+	/* Where the name is taken the other one maps us when it needs to. */
+	len = watcher_address(agent->engine->adapter->block[0], block, &address);
+	bind(fd, (struct sockaddr *)&address, len);
+	len = life_address(block, &address);
 	if (!connect(fd, (struct sockaddr *)&address, len)) {
 		if (!keep(agent, fd, block))
 			watch_later(agent);
@@ -121,6 +147,8 @@ static int accept_one(struct vb_agent *agent)
 	if (fd < 0)
 		return errno;
 	keep(agent, fd, 0);
+	if (watcher_block(&from, len))
+		vb_reach_prepare(agent->engine, watcher_block(&from, len));
 	return 0;
 }
 

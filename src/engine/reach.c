@@ -47,6 +47,14 @@ enum vb_reach vb_reach_group(void)
 	return as_packets() ? VB_REACH_INSIDE : VB_REACH_LOCAL;
 }
 
+void vb_reach_prepare(struct vb_engine *engine, uint32_t block)
+{
+	struct vb_peer *peer;
+
+	if (!vb_reach_only_udp() && !as_packets() && !vb_peer_get(engine->adapter, block, &peer))
+		vb_peer_put(peer);
+}
+
 /* Whether the process of a QP number lets us into its memory. Another user's does not, nor
  * one in another container that shares our network namespace; but they have sockets. */
 enum vb_reach vb_reach_process(struct vb_context *ctx, enum vb_reach reach, uint32_t qpn)

@@ -22,6 +22,12 @@ enum vb_reach vb_reach_group(void);
  */
 enum vb_reach vb_reach_process(struct vb_context *ctx, enum vb_reach reach, uint32_t qpn);
 
+/** vb_reach_prepare() - Map a process now with which a connection begins
+ * The program makes its QP meanwhile, and finds the process there when it connects it.
+ * @block: Of the process's numbers
+ */
+void vb_reach_prepare(struct vb_engine *engine, uint32_t block);
+
 /** vb_reach_by_udp() - May packets be sent at all? */
 bool vb_reach_by_udp(void);
 

@@ -32,6 +32,9 @@
 #define SOURCES 3
 #define HANDED	2
 
+/* What a first packet takes of the room for many. */
+#define FIRST_BYTES 1024
+
 /* Packets looked at in one go, and goes in one call. */
 #define BATCH 32
 #define GOES  8
@@ -119,7 +122,7 @@ static void get_ready(struct vb_wire *wire)
 	wire->bursts = malloc(sizeof(*wire->bursts));
 	if (wire->bursts) {
 		wire->bursts->next = NULL;
-		vb_touch(wire->bursts, offsetof(struct vb_udp_burst, bytes) + 1);
+		vb_touch(wire->bursts, offsetof(struct vb_udp_burst, bytes) + FIRST_BYTES);
 	}
 	vb_touch(wire->handed, 1);
 	vb_touch(wire->inbox.datagrams, sizeof(wire->inbox.datagrams[0]));
