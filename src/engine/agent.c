@@ -393,6 +393,7 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 {
 	struct vb_agent_event event = {.what = VB_AGENT_REQUEST, .msg = msg, .ip = ip};
 	struct vb_agent_id *id;
+	bool lives;
 
 	/* Lost, as it were: it comes again. */
 	if (vb_agent_id_new(agent, &id))
@@ -407,7 +408,11 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	event.id = id;
 	event.path = &id->path;
 	id->handler = listener->handler;
-	id->owner = listener->handler(listener->owner, &event);
+	/* The dead ask for nothing. */
+	lives = vb_agent_life_sure(id);
+	id->owner = lives || vb_agent_life_watch_peer(id)
+			    ? listener->handler(listener->owner, &event)
+			    : NULL;
 	/* No room: it comes again, as a SYN does. */
 	if (!id->owner) {
 		free_id(id);
@@ -417,7 +422,7 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	/* The program goes on meanwhile, and will need it. */
 	if (id->inside && msg->attr == VB_CM_REQ)
 		vb_reach_prepare(agent->engine, msg->qpn >> VB_BLOCK_BITS);
-	if (!vb_agent_life_watch_peer(id))
+	if (lives && !vb_agent_life_watch_peer(id))
 		vb_agent_die(id);
 }
 
