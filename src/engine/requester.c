@@ -643,3 +643,10 @@ void vb_requester_release(struct vb_engine *engine, struct vb_qp *qp)
 	atomic_store(&qp->run, VB_RUN_IDLE);
 	vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
 }
+
+void vb_requester_posted(struct vb_engine *engine, struct vb_qp *qp)
+{
+	vb_requester_run(engine, qp, VB_RUN_BUDGET, false);
+	if (qp->ibv.qp_type != IBV_QPT_RC)
+		vb_wire_turn(engine);
+}

@@ -20,6 +20,12 @@
  */
 void vb_requester_run(struct vb_engine *engine, struct vb_qp *qp, uint64_t budget, bool first);
 
+/** vb_requester_posted() - Run a send queue to which the program has posted
+ * Who sends what nobody acknowledges receives as well, now and then (engine/wire_pace.h).
+ * Context: a thread of the program, no lock held
+ */
+void vb_requester_posted(struct vb_engine *engine, struct vb_qp *qp);
+
 /** vb_requester_hold() - Keep everybody off the send queue and the QP's state
  * Context: any thread, the QP's lock held. Waits for the thread that runs it, which never waits
  *          for a peer

@@ -23,14 +23,16 @@
 #include "engine/wire_faults.h"
 #include "engine/wire_hand.h"
 #include "engine/wire_late.h"
+#include "engine/wire_pace.h"
 #include "engine/wire_steer.h"
 #include "host/counters.h"
 #include "host/registry.h"
 #include "wire/cm.h"
 
 /* Where packets come from: IPv4, IPv6, other processes of this host. */
-#define SOURCES 3
-#define HANDED	2
+#define SOURCES	    3
+#define HANDED	    2
+#define ALL_SOURCES ((1u << SOURCES) - 1)
 
 /* What a first packet takes of the room for many. */
 #define FIRST_BYTES 1024
@@ -51,9 +53,6 @@
 /* Between two tries to have the port that another user's process has. */
 #define BIND_MS 100
 
-/* What may leave at once, less than a socket buffer holds. */
-#define BURST_KIB 64u
-
 struct vb_wire {
 	struct vb_udp udp;
 	struct vb_steer steer;
@@ -64,9 +63,7 @@ struct vb_wire {
 	uint32_t watched;		   /* blocks whose sockets the thread looks at */
 	_Atomic uint64_t last_ns[SOURCES]; /* when a packet came, the last time */
 	uint32_t readable;		   /* the thread's: sources that are, a bit for each */
-	/* What is not acknowledged: the link is free again at this time, by its pace. */
-	_Atomic uint64_t free_at_ns;
-	uint64_t ns_per_kib; /* 0: no pace */
+	struct vb_pace pace;
 	struct vb_pcap pcap;
 	struct vb_hand *hand;
 	struct vb_late late;
@@ -132,7 +129,6 @@ static void get_ready(struct vb_wire *wire)
 static int open_wire(struct vb_engine *engine)
 {
 	struct vb_wire *wire = calloc(1, sizeof(*wire));
-	uint64_t pace;
 	int timer;
 
 	if (wire)
@@ -149,8 +145,7 @@ static int open_wire(struct vb_engine *engine)
 	wire->udp.one_by_one = wire->faults != NULL;
 	watch(engine, timer);
 	wire->faults_timer = timer;
-	pace = vb_setting_number(NULL, "PACE");
-	wire->ns_per_kib = pace ? 1024000 / pace : 0;
+	vb_pace_init(&wire->pace);
 	pthread_mutex_init(&wire->send_lock, NULL);
 	pthread_mutex_init(&wire->receive_lock, NULL);
 	watch(engine, wire->udp.in[0]);
@@ -459,29 +454,16 @@ uint64_t vb_wire_again_inside_ns(struct vb_engine *engine, uint32_t qpn)
 uint64_t vb_wire_again_ns(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
-	uint64_t free_at, burst;
 
-	if (!wire || !wire->ns_per_kib)
-		return 0;
-	burst = BURST_KIB * wire->ns_per_kib;
-	free_at = atomic_load(&wire->free_at_ns);
-	return free_at > vb_now_ns() + burst ? free_at - burst : 0;
+	return wire ? vb_pace_again_ns(&wire->pace) : 0;
 }
 
 void vb_wire_pace(struct vb_engine *engine, uint64_t bytes)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
-	uint64_t now, free_at, from;
 
-	if (!wire || !wire->ns_per_kib)
-		return;
-	now = vb_now_ns();
-	free_at = atomic_load(&wire->free_at_ns);
-	do {
-		/* What was free and not used is gone. */
-		from = free_at > now ? free_at : now;
-	} while (!atomic_compare_exchange_weak(&wire->free_at_ns, &free_at,
-					       from + bytes * wire->ns_per_kib / 1024));
+	if (wire)
+		vb_pace_leaves(&wire->pace, bytes);
 }
 
 /* A packet that came, and whose it is. */
@@ -742,7 +724,7 @@ static uint32_t sources(const struct vb_engine *engine, struct vb_wire *wire, bo
 		return set;
 	}
 	if (!atomic_load(&engine->thread_runs))
-		return (1u << SOURCES) - 1;
+		return ALL_SOURCES;
 	now = vb_now_ns();
 	for (uint32_t from = 0; from < SOURCES; from++)
 		if (now - atomic_load(&wire->last_ns[from]) <= LIVELY_NS)
@@ -787,6 +769,17 @@ bool vb_wire_waits(struct vb_engine *engine)
 	return wire && vb_late_any(&wire->late);
 }
 
+/* @set: Sources. Under receive_lock */
+static void receive_some(struct vb_engine *engine, struct vb_wire *wire, uint32_t set)
+{
+	run_late(engine, wire);
+	for (int i = 0; i < GOES && set; i++)
+		for (int from = 0; from < SOURCES; from++)
+			if (set >> from & 1 && !receive_from(engine, wire, from))
+				set &= ~(1u << from);
+	run_late(engine, wire);
+}
+
 void vb_wire_receive(struct vb_engine *engine, bool thread)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
@@ -806,11 +799,18 @@ void vb_wire_receive(struct vb_engine *engine, bool thread)
 		pthread_mutex_lock(&wire->receive_lock);
 	else if (pthread_mutex_trylock(&wire->receive_lock))
 		return;
-	run_late(engine, wire);
-	for (int i = 0; i < GOES && set; i++)
-		for (int from = 0; from < SOURCES; from++)
-			if (set >> from & 1 && !receive_from(engine, wire, from))
-				set &= ~(1u << from);
-	run_late(engine, wire);
+	receive_some(engine, wire, set);
+	pthread_mutex_unlock(&wire->receive_lock);
+}
+
+void vb_wire_turn(struct vb_engine *engine)
+{
+	struct vb_wire *wire = atomic_load(&engine->wire);
+
+	if (!wire || !vb_pace_turn(&wire->pace))
+		return;
+	/* Waited for: who is at it may have lost its processor to this very thread. */
+	pthread_mutex_lock(&wire->receive_lock);
+	receive_some(engine, wire, ALL_SOURCES);
 	pthread_mutex_unlock(&wire->receive_lock);
 }

@@ -117,11 +117,7 @@ bool vb_wire_silent(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
 /** vb_wire_anew() - A QP connects to it: this is another peer */
 void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
 
-/** vb_wire_again_ns() - Whether what nobody acknowledges may leave now
- *
- * All UC and UD QPs of the process share one pace, at which a receiver that runs loses nothing
- * from a socket buffer of the default size (setting PACE).
- *
+/** vb_wire_again_ns() - Whether what nobody acknowledges may leave now (engine/wire_pace.h)
  * Return:  0, or the time to ask again
  */
 uint64_t vb_wire_again_ns(struct vb_engine *engine);
@@ -134,6 +130,11 @@ uint64_t vb_wire_again_inside_ns(struct vb_engine *engine, uint32_t qpn);
 
 /** vb_wire_pace() - It leaves: so many bytes, headers and all */
 void vb_wire_pace(struct vb_engine *engine, uint64_t bytes);
+
+/** vb_wire_turn() - Who sends what nobody acknowledges receives now and then (engine/wire_pace.h)
+ * Context: a thread of the program, after it has posted to a UC or UD QP; no locks held
+ */
+void vb_wire_turn(struct vb_engine *engine);
 
 /* ---- One QP: engine/wire_qp.c ---- */
 

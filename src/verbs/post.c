@@ -184,7 +184,7 @@ int vb_post_send(struct ibv_qp *ibv, struct ibv_send_wr *wr, struct ibv_send_wr 
 	pthread_mutex_lock(&qp->lock);
 	err = queue_sends(qp, wr, bad_wr);
 	pthread_mutex_unlock(&qp->lock);
-	vb_requester_run(ctx->engine, qp, VB_RUN_BUDGET, false);
+	vb_requester_posted(ctx->engine, qp);
 	return err;
 }
 

@@ -59,7 +59,7 @@ static int wr_complete(struct ibv_qp_ex *ex)
 	if (err)
 		errno = err;
 	else
-		vb_requester_run(ctx->engine, qp, VB_RUN_BUDGET, false);
+		vb_requester_posted(ctx->engine, qp);
 	return err;
 }
 
