@@ -161,6 +161,11 @@ static inline void owner_command(struct owner *o, char command)
 	uint64_t offset;
 
 	switch (command) {
+	case 'r': /* grow a little: there is room for it behind what a peer has mapped */
+		offset = vb_adapter_alloc_pub(o->a, 300u << 10, 64);
+		*(uint64_t *)vb_adapter_pub_at(o->a, offset) = 0x600d;
+		say(&offset, sizeof(offset));
+		break;
 	case 'g': /* grow: more than any reservation that was made for what there is */
 		offset = vb_adapter_alloc_pub(o->a, 100u << 20, 64);
 		*(uint64_t *)vb_adapter_pub_at(o->a, offset) = 0x600d;

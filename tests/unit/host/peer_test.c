@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "host/peer.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <sys/prctl.h>
 
 #include "unit/host/owner.h"
@@ -101,7 +103,11 @@ static void places_are_checked(void **state)
 	assert_null(vb_peer_pub_at(p, 8, UINT64_MAX));
 	assert_null(vb_peer_pub_at(p, UINT64_MAX - 7, 8));
 	assert_null(vb_peer_mbx_at(p, 1ull << 40, 8));
-	/* What the owner adds is found; pointers from before stay good. */
+	/* What the owner adds is found where it belongs; pointers from before stay good. */
+	other_tell(&other, "r", 1);
+	assert_true(other_hear(&other, &offset, sizeof(offset)));
+	assert_ptr_equal(vb_peer_pub_at(p, offset, 300u << 10), (const uint8_t *)p->pub + offset);
+	assert_int_equal(*(const uint64_t *)vb_peer_pub_at(p, offset, 8), 0x600d);
 	other_tell(&other, "g", 1);
 	assert_true(other_hear(&other, &offset, sizeof(offset)));
 	assert_int_equal(*(const uint64_t *)vb_peer_pub_at(p, offset, 100u << 20), 0x600d);
@@ -109,6 +115,43 @@ static void places_are_checked(void **state)
 	assert_int_equal(*(uint64_t *)vb_peer_mbx_at(p, offset, 5u << 20), 0x600d);
 	assert_true(*(const volatile uint64_t *)before == p->pub->layout);
 	vb_peer_put(p);
+	other_end(&other, 0);
+}
+
+/* Of those that end a process for a call they do not know; this one lets all through. */
+static void install_filter(void)
+{
+	struct sock_filter allow = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+	struct sock_fprog program = {.len = 1, .filter = &allow};
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program))
+		_exit(2);
+}
+
+static void find_under_a_filter(const struct owner_info *info)
+{
+	struct vb_adapter *own;
+	struct vb_peer *p;
+
+	install_filter();
+	if (vb_adapter_open(OWNER_DEVICE, &own) || vb_peer_get(own, info->qpn >> VB_BLOCK_BITS, &p))
+		_exit(3);
+	_exit(memcmp(p->id, info->id, 16) || vb_peer_pub_qp(p, info->qpn)->qpn != info->qpn);
+}
+
+/* By the names of /proc, not by descriptors of the process. */
+static void a_process_under_a_filter_finds_it_too(void **state)
+{
+	struct owner_info info;
+	struct other other = owner_start(&info);
+	pid_t child = fork();
+	int status;
+
+	if (!child)
+		find_under_a_filter(&info);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
 	other_end(&other, 0);
 }
 
@@ -278,6 +321,7 @@ int main(int argc, char **argv)
 		TEST(finds_itself),
 		TEST(sees_the_rows_of_another),
 		TEST(places_are_checked),
+		TEST(a_process_under_a_filter_finds_it_too),
 		TEST(unknown_blocks_are_nobody),
 		TEST(a_stopped_process_can_be_opened),
 		TEST(the_dead_are_known_and_their_slot_is_not_them),

@@ -109,6 +109,25 @@ static void pointers_stay_good_while_it_grows(void **state)
 	vb_part_fini(&part);
 }
 
+/* What was used before is left to vb_part_alloc(), which zeroes it. */
+static void fresh_space_is_nobodys(void **state)
+{
+	uint64_t used, fresh;
+
+	assert_int_equal(vb_part_init(&part, "part", 64, true), 0);
+	used = vb_part_alloc(&part, 1 << 20, 64);
+	memset(part.base + used, 1, 1 << 20);
+	vb_part_free(&part, used, 1 << 20, 64);
+	fresh = vb_part_fresh(&part, 1 << 20);
+	assert_true(fresh >= used + (1 << 20) && fresh % 64 == 0);
+	for (uint32_t i = 0; i < 1 << 20; i++)
+		assert_int_equal(part.base[fresh + i], 0);
+	assert_int_equal(vb_part_alloc(&part, 1 << 20, 64), used);
+	assert_int_equal(vb_part_fresh(&part, part.reserve), 0);
+	assert_int_equal(vb_part_fresh(&part, 0), 0);
+	vb_part_fini(&part);
+}
+
 static void sizes_of_every_kind(void **state)
 {
 	assert_int_equal(vb_part_init(&part, "part", 64, true), 0);
@@ -142,6 +161,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_part_is_a_sealed_file),
 		cmocka_unit_test(a_private_part_works_the_same),
 		cmocka_unit_test(pointers_stay_good_while_it_grows),
+		cmocka_unit_test(fresh_space_is_nobodys),
 		cmocka_unit_test(sizes_of_every_kind),
 		cmocka_unit_test(limits_of_files_and_of_addresses),
 	};
