@@ -2,8 +2,9 @@
 /*
  * Who dies says nothing any more, so the processes of a host that are connected notice it: each
  * holds a stream to a socket that stands for the other one's life, which the kernel ends with it.
- * The other end only accepts and keeps. The name of who comes tells it which process begins a
- * connection: it maps that one's memory while it waits for the answer.
+ * The other end accepts and keeps. The name of who comes tells it which process begins a
+ * connection: it maps that one's memory while it waits for the answer, and needs no stream of its
+ * own to it.
  *
  * Who has no descriptor left tries again by the timer, for both. What waits to be accepted shows
  * the end too.
@@ -116,7 +117,7 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 		watch_later(agent);
 		return true;
 	}
-	/* Where the name is taken the other one maps us when it needs to. */
+	/* Where the name is taken the other one sees to us by itself. */
 	len = watcher_address(agent->engine->adapter->block[0], block, &address);
 	bind(fd, (struct sockaddr *)&address, len);
 	len = life_address(block, &address);
@@ -149,19 +150,38 @@ bool vb_agent_life_watch_peer(struct vb_agent_id *id)
 	       vb_agent_life_watch(id->agent, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT);
 }
 
+/* Anybody may take a name: the registry says which process it is. */
+static bool is_process_of(const struct vb_agent *agent, int fd, uint32_t block)
+{
+	const struct vb_adapter *adapter = agent->engine->adapter;
+	struct vb_registry_entry entry;
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+	uint32_t slot, ordinal;
+
+	return block && !adapter->alone_reason &&
+	       !vb_registry_block(&adapter->registry, block, &slot, &ordinal) &&
+	       !vb_registry_read(&adapter->registry, slot, &entry) &&
+	       !getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) && peer.pid == entry.pid;
+}
+
 /* Returns 0, or why nobody was accepted. */
 static int accept_one(struct vb_agent *agent)
 {
 	struct sockaddr_un from;
 	socklen_t len = sizeof(from);
+	uint32_t block;
 	int fd = accept4(agent->life_fd, (struct sockaddr *)&from, &len,
 			 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 	if (fd < 0)
 		return errno;
-	keep(agent, fd, 0);
-	if (watcher_block(&from, len))
-		vb_reach_prepare(agent->engine, watcher_block(&from, len));
+	block = watcher_block(&from, len);
+	if (!is_process_of(agent, fd, block))
+		block = 0;
+	keep(agent, fd, block);
+	if (block)
+		vb_reach_prepare(agent->engine, block);
 	return 0;
 }
 

@@ -121,6 +121,8 @@ static void get_ready(struct vb_wire *wire)
 		wire->bursts->next = NULL;
 		vb_touch(wire->bursts, offsetof(struct vb_udp_burst, bytes) + FIRST_BYTES);
 	}
+	/* Its code too. */
+	vb_icrc_add(0, wire->handed, VB_MAD_LEN);
 	vb_touch(wire->handed, 1);
 	vb_touch(wire->inbox.datagrams, sizeof(wire->inbox.datagrams[0]));
 }

@@ -8,24 +8,34 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-int vb_eventpipe_create(int fds[2])
+int vb_eventpipe_begin(int fds[2])
+{
+	if (pipe2(fds, O_CLOEXEC))
+		return -errno;
+	fcntl(fds[1], F_SETFL, O_NONBLOCK);
+	return 0;
+}
+
+void vb_eventpipe_finish(int fd)
 {
 	char path[40];
 	int both;
 
-	if (pipe2(fds, O_CLOEXEC))
-		return -errno;
-	/* A write end that is a read end too never raises SIGPIPE, even when a program
-	 * has closed the one it was given. */
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fds[1]);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	both = open(path, O_RDWR | O_NONBLOCK | O_CLOEXEC);
-	if (both >= 0) {
-		close(fds[1]);
-		fds[1] = both;
-	} else {
-		fcntl(fds[1], F_SETFL, O_NONBLOCK);
-	}
-	return 0;
+	if (both < 0)
+		return;
+	dup3(both, fd, O_CLOEXEC);
+	close(both);
+}
+
+int vb_eventpipe_create(int fds[2])
+{
+	int err = vb_eventpipe_begin(fds);
+
+	if (!err)
+		vb_eventpipe_finish(fds[1]);
+	return err;
 }
 
 static int write_record(int fd, const void *record, size_t bytes)

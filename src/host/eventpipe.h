@@ -20,6 +20,20 @@
  */
 int vb_eventpipe_create(int fds[2]);
 
+/** vb_eventpipe_begin() - Make a pipe that peers can write to, but its owner cannot yet
+ * @fds: As above, but for the write end, which is for vb_eventpipe_finish()
+ * Return: as above
+ */
+int vb_eventpipe_begin(int fds[2]);
+
+/** vb_eventpipe_finish() - Let its owner write to it as well
+ * A write end that is a read end too never raises SIGPIPE, even when a program has closed the one
+ * it was given.
+ * @fd:     The write end; keeps its number
+ * Context: any thread, any number of them
+ */
+void vb_eventpipe_finish(int fd);
+
 /** vb_peer_event_write() - Write a record to a pipe of a peer
  * @fd_number: The write end's number in the peer, from its published part
  * @record:    At most PIPE_BUF bytes

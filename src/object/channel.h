@@ -3,6 +3,8 @@
 #define VB_OBJECT_CHANNEL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -11,6 +13,7 @@
 struct vb_channel {
 	struct ibv_comp_channel ibv; /* refcnt: CQs on it, under the context's mutex */
 	int write_fd;
+	_Atomic bool armed; /* a CQ of it was: from then on we write to it */
 	uint32_t handle;
 	pthread_mutex_t lock; /* readers of records, and purging them */
 };

@@ -33,7 +33,7 @@ struct ibv_comp_channel *ibv_create_comp_channel(struct ibv_context *context)
 	channel = calloc(1, sizeof(*channel));
 	if (!channel)
 		return vb_fail_null(VB_RULE_NO_MEMORY, "completion channel");
-	if (vb_eventpipe_create(fds)) {
+	if (vb_eventpipe_begin(fds)) {
 		free(channel);
 		return vb_fail_null(VB_RULE_CHANNEL_DESCRIPTORS, "%s", context->device->name);
 	}
@@ -193,12 +193,24 @@ void ibv_ack_cq_events(struct ibv_cq *cq, unsigned int nevents)
 	pthread_mutex_unlock(&cq->mutex);
 }
 
+void vb_channel_arm(struct vb_channel *channel)
+{
+	if (atomic_load_explicit(&channel->armed, memory_order_relaxed))
+		return;
+	vb_eventpipe_finish(channel->write_fd);
+	atomic_store_explicit(&channel->armed, true, memory_order_relaxed);
+}
+
 void vb_channel_purge(struct vb_channel *channel, uint32_t cq_index)
 {
 	uint64_t records[512];
 	size_t kept = 0;
 	char path[64];
 	int fd;
+
+	/* Nothing was ever written to it. */
+	if (!atomic_load(&channel->armed))
+		return;
 
 	/* A non-blocking descriptor of our own: the program's may block, and other
 	 * threads may be reading. */

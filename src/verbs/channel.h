@@ -4,6 +4,11 @@
 
 #include "object/channel.h"
 
+/** vb_channel_arm() - A CQ of it is about to be armed: from now on events are written to it
+ * Context: any thread
+ */
+void vb_channel_arm(struct vb_channel *channel);
+
 /** vb_channel_purge() - Remove the unread records of a CQ that goes away
  * Context: the CQ can raise no more events; those of others keep their order
  */

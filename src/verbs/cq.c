@@ -179,8 +179,10 @@ int vb_req_notify_cq(struct ibv_cq *ibv, int solicited_only)
 
 	if (err)
 		return err;
-	if (ibv->channel)
-		vb_engine_cq_arm(ctx->engine, cq, solicited_only != 0);
+	if (!ibv->channel)
+		return 0;
+	vb_channel_arm(vb_channel_of(ibv->channel));
+	vb_engine_cq_arm(ctx->engine, cq, solicited_only != 0);
 	return 0;
 }
 
