@@ -62,7 +62,8 @@ static void at_every_point(void **state)
 {
 	int before;
 
-	/* The device, once open, stays, and so does a socket for a process to which one says much. */
+	/* The device, once open, stays, and so does a socket for a process to which one says much.
+	 */
 	for (int i = 0; i < 8; i++)
 		live_until(10);
 	before = open_descriptors();
