@@ -2,6 +2,7 @@
 #ifndef VB_BASE_TOUCH_H
 #define VB_BASE_TOUCH_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -13,12 +14,12 @@
  */
 static inline void vb_touch(void *memory, size_t bytes)
 {
-	volatile uint8_t *at = memory;
+	_Atomic uint8_t *at = memory;
 
 	for (size_t i = 0; i < bytes; i += 4096)
-		at[i] = at[i];
+		atomic_fetch_or(&at[i], 0);
 	if (bytes)
-		at[bytes - 1] = at[bytes - 1];
+		atomic_fetch_or(&at[bytes - 1], 0);
 }
 
 #endif

@@ -176,6 +176,11 @@ struct vb_udp_burst {
 	uint8_t bytes[VB_UDP_BUFFER];
 };
 
+/** vb_udp_burst_new() - Room for one; free() ends it
+ * The pages of a first packet are there.
+ */
+struct vb_udp_burst *vb_udp_burst_new(void);
+
 /** vb_udp_burst_begin() - An empty one
  * Context: as vb_udp_out()
  * Return:  0, or a negative errno

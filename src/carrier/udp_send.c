@@ -5,11 +5,17 @@
 #include <netinet/in.h>
 #include <netinet/udp.h>
 #include <poll.h>
+#include <stddef.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/touch.h"
 #include "carrier/udp.h"
 #include "object/gid.h"
+
+/* What a first packet takes of the room for many. */
+#define FIRST_BYTES 1024
 
 /* Room for one control message of each kind that is used here. */
 union control {
@@ -95,6 +101,17 @@ void vb_udp_burst_empty(struct vb_udp_burst *b)
 	b->nruns = 0;
 	b->packets = 0;
 	b->payload = 0;
+}
+
+struct vb_udp_burst *vb_udp_burst_new(void)
+{
+	struct vb_udp_burst *b = malloc(sizeof(*b));
+
+	if (!b)
+		return NULL;
+	b->next = NULL;
+	vb_touch(b, offsetof(struct vb_udp_burst, bytes) + FIRST_BYTES);
+	return b;
 }
 
 int vb_udp_burst_begin(struct vb_udp *u, struct vb_udp_burst *b, const struct vb_udp_path *path)

@@ -119,7 +119,7 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 	}
 	/* Where the name is taken the other one sees to us by itself. */
 	len = watcher_address(agent->engine->adapter->block[0], block, &address);
-	bind(fd, (struct sockaddr *)&address, len);
+	(void)bind(fd, (struct sockaddr *)&address, len);
 	len = life_address(block, &address);
 	if (!connect(fd, (struct sockaddr *)&address, len)) {
 		if (!keep(agent, fd, block))

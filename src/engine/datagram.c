@@ -10,6 +10,7 @@
 #include "base/rules.h"
 #include "engine/mcast.h"
 #include "engine/wire.h"
+#include "engine/wire_pace.h"
 #include "host/liveness.h"
 #include "object/gid.h"
 
@@ -90,7 +91,7 @@ static void by_packet(struct vb_engine *engine, const struct vb_qp *qp, const st
 {
 	int err;
 
-	res->again_ns = vb_wire_again_ns(engine);
+	res->again_ns = vb_pace_again_ns(vb_wire_pace(engine));
 	if (!res->again_ns && !wqe->path.outside)
 		res->again_ns = vb_wire_again_inside_ns(engine, wqe->remote_qpn);
 	err = res->again_ns ? 0 : vb_wire_datagram(engine, qp, wqe, request);

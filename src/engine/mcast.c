@@ -8,6 +8,7 @@
 #include "engine/requester.h"
 #include "engine/stats.h"
 #include "engine/wire.h"
+#include "engine/wire_pace.h"
 #include "host/discover.h"
 #include "host/members.h"
 #include "object/device.h"
@@ -174,7 +175,7 @@ void vb_mcast_send(struct vb_engine *engine, struct vb_qp *qp, const struct vb_s
 	res->as_packet = true; /* nobody's answer is waited for */
 	if (wqe->remote_qpn != VB_MCAST_QPN || vb_members_enter(&engine->members))
 		return;
-	res->again_ns = wqe->path.outside ? vb_wire_again_ns(engine) : 0;
+	res->again_ns = wqe->path.outside ? vb_pace_again_ns(vb_wire_pace(engine)) : 0;
 	if (!res->again_ns)
 		res->again_ns = vb_wire_again_inside_ns(engine, VB_MCAST_QPN);
 	if (res->again_ns) {

@@ -2,7 +2,6 @@
 #include "engine/wire.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -33,9 +32,6 @@
 #define SOURCES	    3
 #define HANDED	    2
 #define ALL_SOURCES ((1u << SOURCES) - 1)
-
-/* What a first packet takes of the room for many. */
-#define FIRST_BYTES 1024
 
 /* Packets looked at in one go, and goes in one call. */
 #define BATCH 32
@@ -116,11 +112,7 @@ static void close_bind_timer(struct vb_wire *wire)
 /* What the first messages would wait for. */
 static void get_ready(struct vb_wire *wire)
 {
-	wire->bursts = malloc(sizeof(*wire->bursts));
-	if (wire->bursts) {
-		wire->bursts->next = NULL;
-		vb_touch(wire->bursts, offsetof(struct vb_udp_burst, bytes) + FIRST_BYTES);
-	}
+	wire->bursts = vb_udp_burst_new();
 	/* Its code too. */
 	vb_icrc_add(0, wire->handed, VB_MAD_LEN);
 	vb_touch(wire->handed, 1);
@@ -328,7 +320,7 @@ struct vb_udp_burst *vb_wire_begin(struct vb_engine *engine, const struct vb_udp
 	if (b)
 		wire->bursts = b->next;
 	else
-		b = malloc(sizeof(*b));
+		b = vb_udp_burst_new();
 	if (b)
 		b->full = false;
 	err = b ? vb_udp_burst_begin(&wire->udp, b, path) : -ENOMEM;
@@ -453,19 +445,11 @@ uint64_t vb_wire_again_inside_ns(struct vb_engine *engine, uint32_t qpn)
 	return vb_hand_again_ns(wire->hand, qpn == VB_MCAST_QPN ? 0 : qpn >> VB_BLOCK_BITS);
 }
 
-uint64_t vb_wire_again_ns(struct vb_engine *engine)
+struct vb_pace *vb_wire_pace(struct vb_engine *engine)
 {
 	struct vb_wire *wire = atomic_load(&engine->wire);
 
-	return wire ? vb_pace_again_ns(&wire->pace) : 0;
-}
-
-void vb_wire_pace(struct vb_engine *engine, uint64_t bytes)
-{
-	struct vb_wire *wire = atomic_load(&engine->wire);
-
-	if (wire)
-		vb_pace_leaves(&wire->pace, bytes);
+	return wire ? &wire->pace : NULL;
 }
 
 /* A packet that came, and whose it is. */
@@ -646,12 +630,6 @@ void vb_wire_close(struct vb_engine *engine)
 	free(wire);
 }
 
-/* A message of another process. */
-static uint32_t unpack(struct vb_wire *wire, size_t size)
-{
-	return vb_handed_unpack(wire->handed, size, wire->inbox.datagrams, VB_HAND_PACKETS);
-}
-
 /* What comes by the block sockets was received by another process. One message. */
 static uint32_t receive_handed(struct vb_engine *engine, struct vb_wire *wire)
 {
@@ -660,7 +638,8 @@ static uint32_t receive_handed(struct vb_engine *engine, struct vb_wire *wire)
 		ssize_t size = recv(fd, wire->handed, sizeof(wire->handed), MSG_DONTWAIT);
 
 		if (size > 0)
-			return unpack(wire, (size_t)size);
+			return vb_handed_unpack(wire->handed, (size_t)size, wire->inbox.datagrams,
+						VB_HAND_PACKETS);
 	}
 	return 0;
 }
@@ -676,7 +655,8 @@ bool vb_wire_handed(struct vb_engine *engine, int fd)
 	size = recv(fd, wire->handed, sizeof(wire->handed), MSG_DONTWAIT);
 	if (size > 0) {
 		uint32_t token = vb_grace_enter(&engine->grace);
-		uint32_t n = unpack(wire, (size_t)size);
+		uint32_t n = vb_handed_unpack(wire->handed, (size_t)size, wire->inbox.datagrams,
+					      VB_HAND_PACKETS);
 
 		dispatch(engine, wire->inbox.datagrams, n, false);
 		vb_grace_leave(&engine->grace, token);

@@ -23,6 +23,7 @@
  */
 
 struct vb_wire;
+struct vb_pace;
 
 /* What a packet takes on a link beside its payload, about. */
 #define VB_WIRE_HEADERS 80u
@@ -117,19 +118,14 @@ bool vb_wire_silent(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
 /** vb_wire_anew() - A QP connects to it: this is another peer */
 void vb_wire_anew(struct vb_engine *engine, const uint8_t *gid, uint32_t qpn);
 
-/** vb_wire_again_ns() - Whether what nobody acknowledges may leave now (engine/wire_pace.h)
- * Return:  0, or the time to ask again
- */
-uint64_t vb_wire_again_ns(struct vb_engine *engine);
+/** vb_wire_pace() - The pace of what nobody acknowledges; NULL before vb_wire_start() */
+struct vb_pace *vb_wire_pace(struct vb_engine *engine);
 
 /** vb_wire_again_inside_ns() - Whether requests for a QP of another process of this host may leave
  * @qpn:    The QP's number, or the one of multicast
  * Return:  0, or the time to ask again: packets for that process wait for room there
  */
 uint64_t vb_wire_again_inside_ns(struct vb_engine *engine, uint32_t qpn);
-
-/** vb_wire_pace() - It leaves: so many bytes, headers and all */
-void vb_wire_pace(struct vb_engine *engine, uint64_t bytes);
 
 /** vb_wire_turn() - Who sends what nobody acknowledges receives now and then (engine/wire_pace.h)
  * Context: a thread of the program, after it has posted to a UC or UD QP; no locks held

@@ -21,16 +21,21 @@ void vb_pace_init(struct vb_pace *pace)
 
 uint64_t vb_pace_again_ns(const struct vb_pace *pace)
 {
-	uint64_t burst = BURST_KIB * pace->ns_per_kib;
-	uint64_t free_at = atomic_load(&pace->free_at_ns);
+	uint64_t burst, free_at;
 
-	return pace->ns_per_kib && free_at > vb_now_ns() + burst ? free_at - burst : 0;
+	if (!pace || !pace->ns_per_kib)
+		return 0;
+	burst = BURST_KIB * pace->ns_per_kib;
+	free_at = atomic_load(&pace->free_at_ns);
+	return free_at > vb_now_ns() + burst ? free_at - burst : 0;
 }
 
 void vb_pace_leaves(struct vb_pace *pace, uint64_t bytes)
 {
 	uint64_t now, free_at, from;
 
+	if (!pace)
+		return;
 	atomic_fetch_add_explicit(&pace->sent, 1, memory_order_relaxed);
 	if (!pace->ns_per_kib)
 		return;

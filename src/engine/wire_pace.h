@@ -19,7 +19,7 @@
  * other both send more than they take: every now and then its sender's thread receives
  * (vb_pace_turn()).
  *
- * Any thread.
+ * Any thread. Without a pace (NULL) all may leave.
  */
 
 struct vb_pace {

@@ -10,6 +10,7 @@
 #include "engine/requester.h"
 #include "engine/stats.h"
 #include "engine/wire.h"
+#include "engine/wire_pace.h"
 #include "host/access.h"
 #include "host/async.h"
 #include "host/memory.h"
@@ -285,7 +286,7 @@ static void send_packet(struct turn *t, const struct vb_out_packet *p)
 	if (!payload)
 		return; /* lost as on a link */
 	if (t->qp->ibv.qp_type == IBV_QPT_UC)
-		vb_wire_pace(t->engine, p->hdr.payload_len + VB_WIRE_HEADERS);
+		vb_pace_leaves(vb_wire_pace(t->engine), p->hdr.payload_len + VB_WIRE_HEADERS);
 	if (fill(t, p, payload)) {
 		vb_wire_add(t->engine, t->burst, &p->hdr);
 		watch_cutting(t, &p->hdr);
@@ -395,7 +396,7 @@ static bool ask(struct turn *t, uint64_t now)
 	bool more;
 
 	if (t->qp->ibv.qp_type == IBV_QPT_UC) {
-		t->again_ns = unsent(t) ? vb_wire_again_ns(t->engine) : 0;
+		t->again_ns = unsent(t) ? vb_pace_again_ns(vb_wire_pace(t->engine)) : 0;
 		budget = UC_BUDGET / t->w->sq.attr.path_mtu;
 	}
 	if (!t->again_ns && t->w->path.inside && unsent(t))

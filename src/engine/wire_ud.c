@@ -8,6 +8,7 @@
 #include "engine/mcast.h"
 #include "engine/stats.h"
 #include "engine/wire.h"
+#include "engine/wire_pace.h"
 #include "host/access.h"
 #include "host/discover.h"
 #include "host/memory.h"
@@ -59,7 +60,7 @@ int vb_wire_datagram(struct vb_engine *engine, const struct vb_qp *qp, const str
 		err = vb_memory_gather(to, payload->iov + 1, payload->n - 1, wqe->length,
 				       payload->careful);
 	if (!err) {
-		vb_wire_pace(engine, wqe->length + VB_WIRE_HEADERS);
+		vb_pace_leaves(vb_wire_pace(engine), wqe->length + VB_WIRE_HEADERS);
 		vb_wire_add(engine, burst, &pkt);
 	}
 	vb_wire_end(engine, burst);
