@@ -35,25 +35,36 @@ static ssize_t by_pipe(void *to, const void *from, size_t bytes, int *fault)
 	return put;
 }
 
+static bool there(const void *memory)
+{
+	struct iovec at = {(void *)(uintptr_t)memory, 1};
+	uint8_t byte;
+	struct iovec probe = {&byte, 1};
+
+	return process_vm_readv(getpid(), &probe, 1, &at, 1, 0) == 1;
+}
+
 /* Copies what it can at once. On failure: 1 the source, 2 the destination. */
 static ssize_t copy_some(void *to, const void *from, size_t bytes, int *fault)
 {
 	struct iovec src = {(void *)(uintptr_t)from, bytes}, dst = {to, bytes};
-	uint8_t byte;
-	struct iovec probe = {&byte, 1};
-	int faults = 0;
 	ssize_t got;
 
-	/* As in vb_cross_copy(): whoever is asked afterwards may have come back. */
-	do
-		got = process_vm_readv(getpid(), &dst, 1, &src, 1, 0);
-	while (got < 0 && (errno == EINTR || (errno == EFAULT && ++faults < VB_FAULT_TRIES)));
-	if (got > 0)
-		return got;
-	if (got < 0 && errno != EFAULT)
-		return by_pipe(to, from, bytes, fault);
-	src.iov_len = 1;
-	*fault = process_vm_readv(getpid(), &probe, 1, &src, 1, 0) == 1 ? 2 : 1;
+	*fault = 2;
+	/* As in vb_cross_copy(): the source is asked after each failure. */
+	for (int faults = 0; faults < VB_FAULT_TRIES; faults++) {
+		do
+			got = process_vm_readv(getpid(), &dst, 1, &src, 1, 0);
+		while (got < 0 && errno == EINTR);
+		if (got > 0)
+			return got;
+		if (got < 0 && errno != EFAULT)
+			return by_pipe(to, from, bytes, fault);
+		/* Once or twice: who takes it away again and again may do so in step with us. */
+		for (int asked = 0; asked <= faults % 2; asked++)
+			if (!there(from))
+				*fault = 1;
+	}
 	return -1;
 }
 

@@ -328,8 +328,9 @@ static void advance(struct iovec **iov, int *n, size_t done)
 int vb_cross_copy(struct vb_peer *p, uint64_t addr, const struct iovec *spans, int n, size_t bytes,
 		  bool in)
 {
+	const int read_side = in ? -EFAULT : -EREMOTEIO;
 	struct iovec left[64], *iov = left;
-	int faults = 0;
+	int faults = 0, whose = 0;
 	ssize_t got;
 
 	if (n > (int)(sizeof(left) / sizeof(left[0])))
@@ -347,11 +348,16 @@ int vb_cross_copy(struct vb_peer *p, uint64_t addr, const struct iovec *spans, i
 			continue;
 		if (got < 0 && errno == EREMOTEIO)
 			return -EREMOTEIO;
-		/* Memory may come and go meanwhile, and who is asked later may be innocent. */
-		if (got < 0 && errno == EFAULT && ++faults < VB_FAULT_TRIES)
-			continue;
-		if (got < 0 && errno == EFAULT)
-			return whose_fault(p, addr, iov, in);
+		/* Memory may come and go meanwhile: what is read is asked after each failure, and
+		 * what is written to is guilty only where the other one was always there. Once or
+		 * twice, since who takes it away may do so in step with us. */
+		if (got < 0 && errno == EFAULT) {
+			for (int asked = 0; asked <= faults % 2 && whose != read_side; asked++)
+				whose = whose_fault(p, addr, iov, in);
+			if (++faults < VB_FAULT_TRIES)
+				continue;
+			return whose;
+		}
 		if (got < 0 && errno == EPERM)
 			return vb_peer_check(p) ? -ESRCH : -EPERM;
 		return got < 0 && errno == ENOMEM ? -ENOMEM : -ESRCH;

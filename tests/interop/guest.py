@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """A virtual machine with the kernel's Soft-RoCE, as the neighbour of a network namespace."""
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -111,7 +112,7 @@ class Guest:
                        "-device", f"virtio-9p-pci,fsdev={name},mount_tag={name}"]
         self.process = subprocess.Popen(
             ["ip", "netns", "exec", self.netns, "setpriv", "--pdeathsig", "KILL",
-             "qemu-system-x86_64", "-nodefaults",
+             "qemu-system-x86_64", "-name", "verbena,debug-threads=on", "-nodefaults",
              "-no-user-config", "-nographic", "-no-reboot", "-machine", "q35",
              "-accel", "tcg,thread=multi,tb-size=512", "-cpu", "max,-erms", "-smp", "2",
              "-m", "2G", "-kernel", f"{cache}/vmlinuz", "-initrd", f"{cache}/initrd.img",
@@ -129,6 +130,16 @@ class Guest:
             with open(self.path("console"), encoding="utf-8", errors="replace") as console:
                 print("".join(console.readlines()[-25:]))
             raise
+
+    def spread(self):
+        """Each processor of the guest on one of the machine's: two on one would take turns of
+        milliseconds, now and then."""
+        free = sorted(os.sched_getaffinity(0))
+        for thread in os.listdir(f"/proc/{self.process.pid}/task"):
+            with open(f"/proc/{self.process.pid}/task/{thread}/comm", encoding="ascii") as name:
+                processor = re.match(r"CPU (\d+)/", name.read())
+            if processor:
+                os.sched_setaffinity(int(thread), {free[int(processor[1]) % len(free)]})
 
     def start(self, command):
         """Begin a shell command in the guest. Returns its number."""
