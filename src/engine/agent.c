@@ -393,7 +393,6 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 {
 	struct vb_agent_event event = {.what = VB_AGENT_REQUEST, .msg = msg, .ip = ip};
 	struct vb_agent_id *id;
-	bool lives;
 
 	/* Lost, as it were: it comes again. */
 	if (vb_agent_id_new(agent, &id))
@@ -409,10 +408,8 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	event.path = &id->path;
 	id->handler = listener->handler;
 	/* The dead ask for nothing. */
-	lives = vb_agent_life_sure(id);
-	id->owner = lives || vb_agent_life_watch_peer(id)
-			    ? listener->handler(listener->owner, &event)
-			    : NULL;
+	id->owner =
+		vb_agent_life_watch_peer(id) ? listener->handler(listener->owner, &event) : NULL;
 	/* No room: it comes again, as a SYN does. */
 	if (!id->owner) {
 		free_id(id);
@@ -422,8 +419,6 @@ static void begin(struct vb_agent *agent, struct vb_agent_id *listener, const st
 	/* The program goes on meanwhile, and will need it. */
 	if (id->inside && msg->attr == VB_CM_REQ)
 		vb_reach_prepare(agent->engine, msg->qpn >> VB_BLOCK_BITS);
-	if (lives && !vb_agent_life_watch_peer(id))
-		vb_agent_die(id);
 }
 
 /* One that has begun with this very request; or one whose peer must have begun anew, since it

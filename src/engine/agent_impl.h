@@ -243,12 +243,6 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block);
  */
 bool vb_agent_life_watch_peer(struct vb_agent_id *id);
 
-/** vb_agent_life_sure() - Whether the process of a peer lives for certain
- * By the registry, which takes a moment only.
- * Return: false: vb_agent_life_watch_peer() is to tell
- */
-bool vb_agent_life_sure(const struct vb_agent_id *id);
-
 /** vb_agent_life_again() - There may be descriptors again
  * Connections whose peer has ended meanwhile end.
  */

@@ -131,19 +131,6 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 	return there;
 }
 
-bool vb_agent_life_sure(const struct vb_agent_id *id)
-{
-	const struct vb_adapter *adapter = id->agent->engine->adapter;
-	const struct vb_registry *registry = &adapter->registry;
-	uint32_t slot, ordinal;
-	pid_t pid;
-
-	return id->inside && !adapter->alone_reason &&
-	       !vb_registry_block(registry, id->conn.remote_id >> VB_AGENT_BLOCK_SHIFT, &slot,
-				  &ordinal) &&
-	       vb_registry_locked(registry, slot, &pid);
-}
-
 bool vb_agent_life_watch_peer(struct vb_agent_id *id)
 {
 	return !id->conn.remote_id || id->conn.state == VB_CM_SIDR_RCVD || !id->inside ||
