@@ -48,6 +48,7 @@ struct vb_agent_chosen {
 struct vb_agent_life {
 	struct vb_agent_life *next;
 	uint32_t block; /* whose end it shows; 0: it watches us */
+	bool accepted;	/* the other end began it */
 	int fd;
 };
 

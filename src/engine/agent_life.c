@@ -25,35 +25,28 @@
 /* Messages in the queue of a socket, at most, as systems are set up. */
 #define LAST_WORDS 1024
 
-static socklen_t life_address(uint32_t block, struct sockaddr_un *address)
+/* A name that begins with the one of a block. */
+static socklen_t name_below(uint32_t block, const char *rest, struct sockaddr_un *address)
 {
 	socklen_t len = vb_block_address(block, address);
 	size_t at = len - offsetof(struct sockaddr_un, sun_path);
 
-	return len +
-	       (socklen_t)snprintf(address->sun_path + at, sizeof(address->sun_path) - at, "/life");
+	return len + (socklen_t)snprintf(address->sun_path + at, sizeof(address->sun_path) - at,
+					 "/%s", rest);
+}
+
+static socklen_t life_address(uint32_t block, struct sockaddr_un *address)
+{
+	return name_below(block, "life", address);
 }
 
 /* Of the end that watches a life: whose it is and whom it watches. */
 static socklen_t watcher_address(uint32_t own, uint32_t block, struct sockaddr_un *address)
 {
-	socklen_t len = vb_block_address(own, address);
-	size_t at = len - offsetof(struct sockaddr_un, sun_path);
+	char rest[24];
 
-	return len + (socklen_t)snprintf(address->sun_path + at, sizeof(address->sun_path) - at,
-					 "/watches/%u", block);
-}
-
-/* Who watches us; 0 where the name does not say so. */
-static uint32_t watcher_block(const struct sockaddr_un *address, socklen_t len)
-{
-	const size_t begin = offsetof(struct sockaddr_un, sun_path) + 1;
-	char name[sizeof(address->sun_path)] = "";
-	uint32_t own;
-
-	if (len > begin && len - begin < sizeof(name))
-		memcpy(name, address->sun_path + 1, len - begin);
-	return sscanf(name, "verbena/block/%u/watches/", &own) == 1 && own < VB_BLOCKS ? own : 0;
+	snprintf(rest, sizeof(rest), "watches/%u", block);
+	return name_below(own, rest, address);
 }
 
 static int new_socket(void)
@@ -77,7 +70,7 @@ bool vb_agent_life_open(struct vb_agent *agent)
 	return agent->life_fd >= 0 && listen_on(agent, agent->life_fd);
 }
 
-static bool keep(struct vb_agent *agent, int fd, uint32_t block)
+static bool keep(struct vb_agent *agent, int fd, uint32_t block, bool accepted)
 {
 	struct epoll_event event = {.events = EPOLLRDHUP, .data.fd = fd};
 	struct vb_agent_life *life = calloc(1, sizeof(*life));
@@ -89,6 +82,7 @@ static bool keep(struct vb_agent *agent, int fd, uint32_t block)
 	}
 	life->fd = fd;
 	life->block = block;
+	life->accepted = accepted;
 	life->next = agent->lives;
 	agent->lives = life;
 	return true;
@@ -122,7 +116,7 @@ bool vb_agent_life_watch(struct vb_agent *agent, uint32_t block)
 	(void)bind(fd, (struct sockaddr *)&address, len);
 	len = life_address(block, &address);
 	if (!connect(fd, (struct sockaddr *)&address, len)) {
-		if (!keep(agent, fd, block))
+		if (!keep(agent, fd, block, false))
 			watch_later(agent);
 		return true;
 	}
@@ -163,10 +157,10 @@ static int accept_one(struct vb_agent *agent)
 
 	if (fd < 0)
 		return errno;
-	block = watcher_block(&from, len);
+	block = vb_block_of_address(&from, len);
 	if (!is_process_of(agent, fd, block))
 		block = 0;
-	keep(agent, fd, block);
+	keep(agent, fd, block, true);
 	if (block)
 		vb_reach_prepare(agent->engine, block);
 	return 0;
@@ -209,6 +203,13 @@ void vb_agent_life_again(struct vb_agent *agent)
 	vb_agent_die_each(agent, has_died, NULL);
 }
 
+/* Who has connected may only have had no memory to keep the stream: the socket of its life tells.
+ */
+static bool has_ended(struct vb_agent *agent, uint32_t block, bool accepted)
+{
+	return !accepted || !vb_agent_life_watch(agent, block);
+}
+
 bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event, uint32_t *dead)
 {
 	int fd = event->data.fd;
@@ -219,16 +220,17 @@ bool vb_agent_life_event(struct vb_agent *agent, const struct epoll_event *event
 		return true;
 	}
 	for (struct vb_agent_life **at = &agent->lives; *at; at = &(*at)->next) {
-		struct vb_agent_life *life = *at;
+		struct vb_agent_life *life = *at, ended;
 
 		if (life->fd != fd)
 			continue;
 		if (!(event->events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR)))
 			return true;
-		*dead = life->block;
+		ended = *life;
 		*at = life->next;
 		vb_agent_close_fd(agent, fd);
 		free(life);
+		*dead = has_ended(agent, ended.block, ended.accepted) ? ended.block : 0;
 		return true;
 	}
 	return false;

@@ -11,9 +11,10 @@
  *
  * Nobody acknowledges the packets of UC and UD, so nothing but time holds them back: what is sent
  * faster than its receiver runs is lost in the receiver's socket. All UC and UD QPs of the process
- * share one pace (setting PACE), at which a receiver that runs loses nothing from a buffer of the
- * default size. The kernel counts that buffer in what a packet takes there, which for a short one
- * is many times what is on the wire: so a packet counts for LEAST_BYTES at least.
+ * share one pace (setting PACE), in pieces that a buffer of the default size holds: a receiver that
+ * has a processor all the time loses nothing. The kernel counts that buffer in what a packet takes
+ * there, which for a short one is many times what is on the wire: so a packet counts for
+ * LEAST_BYTES at least.
  *
  * A process that sends as much as it can must take what comes as well, or two that send to each
  * other both send more than they take: every now and then its sender's thread receives

@@ -35,15 +35,6 @@ static ssize_t by_pipe(void *to, const void *from, size_t bytes, int *fault)
 	return put;
 }
 
-static bool there(const void *memory)
-{
-	struct iovec at = {(void *)(uintptr_t)memory, 1};
-	uint8_t byte;
-	struct iovec probe = {&byte, 1};
-
-	return process_vm_readv(getpid(), &probe, 1, &at, 1, 0) == 1;
-}
-
 /* Copies what it can at once. On failure: 1 the source, 2 the destination. */
 static ssize_t copy_some(void *to, const void *from, size_t bytes, int *fault)
 {
@@ -62,7 +53,7 @@ static ssize_t copy_some(void *to, const void *from, size_t bytes, int *fault)
 			return by_pipe(to, from, bytes, fault);
 		/* Once or twice: who takes it away again and again may do so in step with us. */
 		for (int asked = 0; asked <= faults % 2; asked++)
-			if (!there(from))
+			if (!vb_memory_readable(from))
 				*fault = 1;
 	}
 	return -1;

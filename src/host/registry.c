@@ -363,15 +363,29 @@ int vb_registry_sum_counters(const char *device, uint64_t sum[VB_COUNTERS])
 	return found;
 }
 
+#define BLOCK_NAME "verbena/block/%u"
+
 socklen_t vb_block_address(uint32_t block, struct sockaddr_un *address)
 {
 	int len;
 
 	memset(address, 0, sizeof(*address));
 	address->sun_family = AF_UNIX;
-	len = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, "verbena/block/%u",
-		       block);
+	len = snprintf(address->sun_path + 1, sizeof(address->sun_path) - 1, BLOCK_NAME, block);
 	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len);
+}
+
+uint32_t vb_block_of_address(const struct sockaddr_un *address, socklen_t len)
+{
+	const size_t begin = offsetof(struct sockaddr_un, sun_path) + 1;
+	char name[sizeof(address->sun_path)] = "";
+	uint32_t block;
+	int end = 0;
+
+	if (len > begin && len - begin < sizeof(name))
+		memcpy(name, address->sun_path + 1, len - begin);
+	return sscanf(name, BLOCK_NAME "/%n", &block, &end) == 1 && end && block < VB_BLOCKS ? block
+											     : 0;
 }
 
 bool vb_block_taken(uint32_t block)

@@ -144,6 +144,12 @@ int vb_registry_sum_counters(const char *device, uint64_t sum[VB_COUNTERS]);
  */
 socklen_t vb_block_address(uint32_t block, struct sockaddr_un *address);
 
+/** vb_block_of_address() - The block in a name that begins with vb_block_address() and a slash
+ * @len:    Of the address, as the kernel tells it
+ * Return:  the block, or 0 where the name does not begin so. Anybody may take a name
+ */
+uint32_t vb_block_of_address(const struct sockaddr_un *address, socklen_t len);
+
 /** vb_block_taken() - Whether a process of this network namespace has a block, whoever's it is
  * Context: any thread; three system calls
  */

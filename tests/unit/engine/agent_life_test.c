@@ -117,6 +117,49 @@ static void look_again(struct side *side)
 	vb_agent_expire(&side->agent);
 }
 
+/* As the registry would have it, which these processes are not in. */
+static void they_have_come(void)
+{
+	uint32_t dead;
+
+	assert_true(vb_agent_life_watch(&them.agent, OURS));
+	assert_int_equal(events(&us, &dead), 1);
+	assert_true(us.agent.lives->accepted);
+	us.agent.lives->block = THEIRS;
+	/* It shows their end: one stream is enough. */
+	assert_true(vb_agent_life_watch(&us.agent, THEIRS));
+	assert_null(us.agent.lives->next);
+}
+
+static void test_who_came_ends(void **state)
+{
+	uint32_t dead;
+
+	they_have_come();
+	close_side(&them);
+	assert_int_equal(events(&us, &dead), 1);
+	assert_int_equal(dead, THEIRS);
+	assert_null(us.agent.lives);
+}
+
+static void test_who_came_drops_the_stream_and_lives(void **state)
+{
+	struct vb_agent_life *theirs;
+	uint32_t dead;
+
+	they_have_come();
+	theirs = them.agent.lives;
+	them.agent.lives = NULL;
+	close(theirs->fd);
+	free(theirs);
+	assert_int_equal(events(&us, &dead), 1);
+	assert_int_equal(dead, 0);
+	assert_true(us.agent.lives && !us.agent.lives->accepted);
+	close_side(&them);
+	assert_int_equal(events(&us, &dead), 1);
+	assert_int_equal(dead, THEIRS);
+}
+
 static void test_who_cannot_accept_sleeps(void **state)
 {
 	uint32_t dead;
@@ -196,6 +239,8 @@ static void test_who_ended_before_is_missed_then(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(who_came_ends),
+		TEST(who_came_drops_the_stream_and_lives),
 		TEST(who_cannot_accept_sleeps),
 		TEST(who_was_not_accepted_sees_the_end),
 		TEST(who_cannot_watch_does_so_later),

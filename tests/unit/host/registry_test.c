@@ -324,6 +324,23 @@ static void all_slots_taken_is_said(void **state)
 	assert_int_equal(count_files(runtime), 0);
 }
 
+static void names_tell_the_block(void **state)
+{
+	struct sockaddr_un address;
+	socklen_t len = vb_block_address(77, &address);
+
+	assert_int_equal(vb_block_of_address(&address, len), 0);
+	strcpy(address.sun_path + len - offsetof(struct sockaddr_un, sun_path), "/x/12");
+	assert_int_equal(vb_block_of_address(&address, len + 5), 77);
+	assert_int_equal(vb_block_of_address(&address, len + 1), 77);
+	assert_int_equal(vb_block_of_address(&address, sizeof(address.sun_family)), 0);
+	address.sun_path[1] = 'V';
+	assert_int_equal(vb_block_of_address(&address, len + 5), 0);
+	len = vb_block_address(VB_BLOCKS, &address);
+	strcpy(address.sun_path + len - offsetof(struct sockaddr_un, sun_path), "/");
+	assert_int_equal(vb_block_of_address(&address, len + 1), 0);
+}
+
 static void a_blocks_address(void **state)
 {
 	struct sockaddr_un address;
@@ -349,6 +366,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(unusable_directories_are_passed_over),
 		cmocka_unit_test(all_slots_taken_is_said),
 		cmocka_unit_test(a_blocks_address),
+		cmocka_unit_test(names_tell_the_block),
 	};
 	int failed;
 
